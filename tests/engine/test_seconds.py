@@ -31,12 +31,10 @@ GREETED = PlannedGrader("answer_contains", "greeted", {"text": "Mina"})
 
 
 class Waiting:
-    """Waits a little, again and again, on the loop."""
+    """Waits a little, again and again, on the loop of all trials."""
 
     async def run(self, task_input: object, ctx: object) -> str:
         """Take a quarter of a second and more."""
-        import asyncio
-
         for _ in range(5):
             await asyncio.sleep(0.05)
         return "Mina"
@@ -63,45 +61,6 @@ def test_importing_an_agent_is_no_second_of_its_trial(slow_import: str) -> None:
     assert trial.seconds < IMPORT_S / 2
 
 
-def test_an_import_that_holds_up_the_loop_is_no_second_of_the_others(slow_import: str) -> None:
-    """An agent that acts meanwhile neither waits on its own account nor runs into its limit."""
-    known = registry()
-    known.agent("slow", slow_import)
-    known.agent("waiting", Waiting)
-    waiting = plan("w", GREETED, agent="waiting", limits=Allowance(seconds=0.25 + IMPORT_S / 2))
-
-    trial, _ = execute(known, waiting, plan("s", GREETED, agent="slow"))
-
-    assert (trial.ending, trial.limit) == ("passed", "")
-    assert 0.2 < trial.seconds < 0.25 + IMPORT_S / 2
-
-
-def quick(task_input: object, ctx: object) -> str:
-    """Answer at once, in a thread."""
-    return "Mina"
-
-
-def test_an_import_that_holds_up_the_loop_is_no_second_of_a_functions(slow_import: str) -> None:
-    """A function has answered long before the loop has time to hear of it."""
-    known = registry()
-    known.agent("slow", slow_import)
-    known.agent("quick", quick)
-
-    limited = plan("q", GREETED, agent="quick", limits=Allowance(seconds=IMPORT_S / 2))
-    trial, _ = execute(known, limited, plan("s", GREETED, agent="slow"))
-
-    assert (trial.ending, trial.limit) == ("passed", "")
-    assert trial.seconds < IMPORT_S / 2
-
-
-class OnOurLoop(Waiting):
-    """Waits on the loop of all trials, as our own agents do."""
-
-    async def run(self, task_input: object, ctx: object) -> str:
-        """Take a quarter of a second and more."""
-        return await super().run(task_input, ctx)
-
-
 class Blocking:
     """Computes on the loop of all trials, as a busy machine does."""
 
@@ -112,7 +71,7 @@ class Blocking:
         return "Mina"
 
 
-for each in (OnOurLoop, Blocking):
+for each in (Waiting, Blocking):
     each.run.__module__ = "pytest_agenteval.agents"  # by which ours are known
 
 
@@ -120,7 +79,7 @@ def test_what_others_hold_up_passes_and_is_not_charged() -> None:
     """The time that is shown is no less than what happened within it took; the limit spares the agent."""
     known = registry()
     known.agent("blocking", Blocking)
-    known.agent("waiting", OnOurLoop)
+    known.agent("waiting", Waiting)
     limited = plan("w", GREETED, agent="waiting", limits=Allowance(seconds=0.25 + IMPORT_S / 2))
 
     trial, _ = execute(known, limited, plan("b", GREETED, agent="blocking"))
@@ -182,7 +141,7 @@ class HeldUp:
     async def run(self, task_input: object, ctx: AgentContext) -> str:
         """Wait for a third of a second in all, then for a minute."""
         for _ in range(HELD_UP):
-            with ctx.limits.held_up(3600):
+            with ctx.limits.time.span("uncharged"):
                 await asyncio.sleep(0.003)
         await asyncio.sleep(60)
         return "Mina"
@@ -243,7 +202,7 @@ def test_a_limit_stays_reached_whatever_is_forgiven_after_it() -> None:
             try:
                 await asyncio.sleep(9)
             finally:
-                ctx.limits.catching_up = lambda: ctx.limits.forgive(10)
+                ctx.limits.time.stopped.seconds += 10
             return "too late"
 
     known = registry()

@@ -15,13 +15,11 @@ PACKAGE = Path(pytest_agenteval.__file__).parent
 MADE_BY_US = {
     "ToolBox.__init__",
     "ToolBox.open_tape",
-    "Budget.held_up",
     "AgentEval.__init__",
     "Recording.__init__",
     "Suite.__init__",
 }
-"""The engine alone makes boxes and asks them for their tape, or a budget for time that chats forgive; what
-is left is made by fixtures and functions."""
+"""The engine alone makes boxes and asks them for their tape; the rest is made by fixtures and functions."""
 
 Functions = (ast.FunctionDef, ast.AsyncFunctionDef)
 

@@ -545,11 +545,10 @@ class CommandAgent:
             trial.start(task)
             await _converse(trial, task, lines, news)
         finally:
-            began = ctx.limits.at
             # If the trial is cancelled a second time, the thread still ends the program. The seconds that it
             # needs are none of the trial's.
-            await asyncio.shield(asyncio.ensure_future(in_daemon_thread(trial.end)))
-            ctx.limits.forgive(ctx.limits.at - began)
+            with ctx.limits.time.span("uncharged"):
+                await asyncio.shield(asyncio.ensure_future(in_daemon_thread(trial.end)))
         return trial.answer(lines.user_messages)
 
 

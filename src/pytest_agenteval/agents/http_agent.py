@@ -176,11 +176,15 @@ class _Attempts:
         """Give the first response below 400; raises ProviderDown where none comes."""
         attempt, limits = 0, self._ctx.limits
         while True:
-            attempt, began = attempt + 1, limits.at
+            attempt += 1
             try:
-                return await self._send(request, trial)
+                with limits.time.span("charged") as span:
+                    try:
+                        return await self._send(request, trial)
+                    except _Failed:
+                        span.kind = "uncharged"
+                        raise
             except _Failed as failed:
-                limits.forgive(limits.at - began)
                 if not failed.again or attempt == ATTEMPTS:
                     self._ctx.transcript.add_unanswered(attempt)
                     tries = "1 attempt" if attempt == 1 else f"{attempt} attempts"
@@ -195,7 +199,7 @@ class _Attempts:
                 details = {"attempt": attempt, "wait_s": round(wait_s, 3)}
                 line = f"attempt {attempt} of {ATTEMPTS}: {failed.why}"
                 self._ctx.transcript.event(RETRY, line, details)
-                with limits.held_up(wait_s):
+                with limits.time.span("uncharged"):
                     await asyncio.sleep(wait_s)
 
     async def _send(self, request: Request, trial: str) -> Response:

@@ -27,7 +27,7 @@ from pytest_agenteval.cassettes.wire.traffic import (
     UnreadableTraffic,
 )
 from pytest_agenteval.chat.model_prices import with_price
-from pytest_agenteval.records.limits import Budget
+from pytest_agenteval.records.limits import Budget, TimeSpan
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.replies import INCOMPLETE, UNKNOWN
@@ -173,6 +173,7 @@ class _Exchange(NamedTuple):
     turn: int
     phase: int
     started: float
+    span: TimeSpan
     refused_at: float | None = None
 
 
@@ -278,7 +279,8 @@ class ModelTraffic:
             return recorded.response
         if not self.sends:
             self._undo(exchange)
-            self._budget.end_request(exchange.started, exchange.started, failed=True)
+            exchange.span.kind = "uncharged"
+            self._budget.time.end_span(exchange.span)
             raise self._refuse(request)
         self._under_way[id(request)] = exchange
         return None
@@ -288,6 +290,7 @@ class ModelTraffic:
         exchange = self._under_way.get(id(request))
         if status >= 300 and exchange is not None:
             self._undo(exchange)
+            self._budget.time.stop_span(exchange.span)
             self._under_way[id(request)] = exchange._replace(refused_at=self._recorder.at())
 
     def record(self, request: Request, response: Response, first_byte_s: float | None = None) -> None:
@@ -410,14 +413,14 @@ class ModelTraffic:
                             result = read_json(content)
                     id, ended = message.get("tool_call_id", ""), recorder.at()
                     recorder.answer_call(id, None if error else result, error, ended, phase)
-            self._budget.begin_request()
             if self._free_turns:  # the number of a request without a reply is free again
                 turn = min(self._free_turns)
                 self._free_turns.remove(turn)
             else:
                 recorder.turn += 1
                 turn = recorder.turn
-            return _Exchange(request, ask, turn, phase, recorder.at())
+            span = self._budget.time.begin_span("charged")
+            return _Exchange(request, ask, turn, phase, recorder.at(), span)
 
     def _whole_prompt(self, ask: ModelRequest) -> Sequence[Mapping[str, Any]]:
         """Give the messages of the stored conversation that an ask continues, followed by its own."""
@@ -474,7 +477,7 @@ class ModelTraffic:
             # A replayed reply costs nothing again, so it is recorded as unpaid.
             self._recorder.add_reply(reply.message, stamped, recorded_ask, exchange.phase, unpaid=taped)
             self._budget.spend(usage)
-            self._budget.end_request(exchange.started, ended, failed=False)
+            self._budget.time.end_span(exchange.span)
         if usage.tokens is None and reply.usage is not UNKNOWN:
             self._recorder.event(UNTOLD_TOKENS, f"{_place(exchange.request)}: a reply without counts")
         return True
@@ -526,8 +529,9 @@ class ModelTraffic:
             if exchange.started >= self._failed_at:  # else it counts with those that failed meanwhile
                 self._failed_in_a_row, self._failed_at = self._failed_in_a_row + 1, ended
             # Only ten in a row: else an agent could ask for ever.
-            spared = forgiven and self._failed_in_a_row <= 10
-            self._budget.end_request(exchange.started, ended, failed=spared)
+            if forgiven and self._failed_in_a_row <= 10:
+                exchange.span.kind = "uncharged"
+            self._budget.time.end_span(exchange.span)
             self._recorder.add_failed_attempts()
             place = _place(exchange.request)
             down = ProviderDown(f"{place}: {why}")

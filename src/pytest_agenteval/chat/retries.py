@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 
 SPREAD = 0.1
-LONGEST_HOLD_UP_S = 24 * 3600.0
 OVERLOADED = "overloaded"
 # Causes that may mean that a provider is down for everyone.
 OUTAGES = frozenset({"connection", "provider", "timeout"})
@@ -48,10 +47,6 @@ class ProviderChat(Chat, Protocol):
 
     @property
     def model(self) -> Model: ...
-
-    @property
-    def longest_s(self) -> float:
-        """How many seconds one request can take at most."""
 
     async def prepare(self, messages: Sequence[ChatMessage] = (), **ask: Any) -> None:
         """Get ready for an ask, or for any; the trial is not charged for this time."""
@@ -99,7 +94,7 @@ class RetryingChat:
     ) -> Reply:
         """Give the model's next reply, with the number of attempts in its usage; raises ProviderDown."""
         # No limit of the trial may fall into the import of a library, however long it takes.
-        with self._budget.held_up(LONGEST_HOLD_UP_S), self._budget.excluded():
+        with self._budget.time.span("waiting"):
             await self._chat.prepare(
                 messages, tools=tools, response_schema=response_schema, settings=settings
             )
@@ -127,14 +122,14 @@ class RetryingChat:
             place = await self._place(sent, settings.max_tokens, course)
             began = self._budget.at
             try:
-                with self._budget.held_up(self._chat.longest_s) as this:
+                with self._budget.time.span("uncharged") as span:
                     reply = await self._chat.ask(
                         messages, tools=tools, response_schema=response_schema, settings=settings
                     )
                     if reply.seconds is None:
-                        this.own = True
+                        span.kind = "charged"
                     else:  # the rest was a queue's
-                        self._budget.charge(reply.seconds)
+                        self._budget.time.charge(reply.seconds)
             except AttemptFailed as failed:
                 self._recorder.pay(failed.usage)
                 self._note_failed(failed, course, place, self._budget.at - began)
@@ -151,11 +146,11 @@ class RetryingChat:
 
     async def _place(self, sent: int, most: int | None, course: _AskProgress) -> QueuedRequest:
         """Wait for this ask's own back-off, then for its turn."""
-        with self._budget.held_up(LONGEST_HOLD_UP_S):
-            if course.wait_s > 0:
+        if course.wait_s > 0:
+            with self._budget.time.span("uncharged"):
                 await self._sleep(course.wait_s)
-            with self._budget.excluded():
-                return await self._limiter.enter(sent, most, first=course.goes_first)
+        with self._budget.time.span("waiting"):
+            return await self._limiter.enter(sent, most, first=course.goes_first)
 
     def _note_failed(
         self, failed: AttemptFailed, course: _AskProgress, place: QueuedRequest, seconds: float

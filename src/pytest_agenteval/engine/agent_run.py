@@ -16,15 +16,15 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from math import inf
+from typing import TYPE_CHECKING, Any
 
-from pytest_agenteval.agents.agent import AgentContext, loop_of
+from pytest_agenteval.agents.agent import AgentContext
 from pytest_agenteval.cassettes.http.patch_system import without_socket_guard
-from pytest_agenteval.cassettes.http.patches import intercepted_requests
-from pytest_agenteval.cassettes.http.scope import NotRecorded, Scope, current, share_pools, untaped
+from pytest_agenteval.cassettes.http.scope import Scope, current, share_pools, untaped
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, Chat, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.chat.model_prices import with_prices
+from pytest_agenteval.engine.worker_context import LoopKind
 from pytest_agenteval.processes.threads import (
     DaemonThreads,
     acceptable_exception,
@@ -33,7 +33,6 @@ from pytest_agenteval.processes.threads import (
 )
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.limits import Budget
-from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool_spec import ToolSpec
@@ -46,98 +45,9 @@ from pytest_agenteval.text.errors import (
     exception_text,
     with_causes,
 )
-from pytest_agenteval.tools.toolbox import ToolBox
 
 if TYPE_CHECKING:
-    from pytest_agenteval.chat.model_traffic import ModelTraffic
-    from pytest_agenteval.tools.tool_tape import ToolTape
-
-
-_CUT = "the agent closed or gave up the response before its end; it is not recorded"
-
-
-class InterceptedRequests:
-    """The requests that a trial and its threads send beside those of tools and chats.
-
-    A request that is refused breaks the trial, even if the agent handles the error. Requests to models are
-    passed to ``traffic``.
-    """
-
-    def __init__(
-        self, plan: Plan, box: ToolBox, recorder: Recorder, traffic: Callable[[], ModelTraffic]
-    ) -> None:
-        self._plan, self._box, self._recorder = plan, box, recorder
-        self._make_traffic = traffic
-        self._nowhere: ToolTape | None = None
-
-    @contextmanager
-    def answering(self, *, closing: bool = True) -> Iterator[Scope]:
-        """Answer requests that are made inside; with ``closing``, all later ones are refused.
-
-        Raises CassetteMiss in place of an exception that a refusal caused.
-        """
-        # A run that records stores what is sent instead of letting it pass.
-        passing = self._plan.live and self._plan.conditions.record == "none"
-        traffic = lazy_traffic(self._make_traffic)
-        ignored = self._plan.task.ignored_hosts
-        with intercepted_requests(
-            lambda: self._tape.of_agent,
-            passing=passing,
-            closing=closing,
-            traffic=traffic,
-            ignored_hosts=ignored,
-        ) as scope:
-            try:
-                yield scope
-            except (Exception, NotRecorded, BaseExceptionGroup) as raised:
-                if not scope.missed:
-                    raise
-                raise self._tape.agents_miss(scope.missed[0]) from raised
-            finally:
-                traffic.close()
-                for request in tuple(scope.missed):
-                    miss = self._tape.agents_miss(request)
-                    self._recorder.add_miss(miss)
-                    self._recorder.broken = self._recorder.broken or miss
-                for (kind, text), times in scope.noted.items():
-                    self._recorder.event(kind, text, {"times": times})
-                for request in tuple(scope.cuts):
-                    self._recorder.event("cut_response", f"{request.method} {request.uri}: {_CUT}")
-
-    @property
-    def _tape(self) -> ToolTape:
-        if tape := self._box.open_tape():
-            return tape
-        # Only a plan that was made by hand has no cassette: it gets an empty tape.
-        if self._nowhere is None:
-            from pytest_agenteval.cassettes.cassette import Cassette
-            from pytest_agenteval.cassettes.tape import Tape
-            from pytest_agenteval.tools.tool_tape import ToolTape
-
-            nothing = Cassette(Path(f"{self._plan.task.id}.yaml"), name=f"{self._plan.task.id}: no cassette")
-            self._nowhere = ToolTape(Tape(nothing, allow_repeats=True), retry_command="")
-        return self._nowhere
-
-
-class _LazyTraffic:
-    def __init__(self, make: Callable[[], ModelTraffic]) -> None:
-        self._make, self._making = make, threading.Lock()
-        self._traffic: ModelTraffic | None = None
-
-    def __getattr__(self, name: str) -> Any:
-        # An agent's threads may make the first request at the same time.
-        with self._making:
-            self._traffic = self._traffic or self._make()
-        return getattr(self._traffic, name)
-
-    def close(self) -> None:
-        if self._traffic is not None:
-            self._traffic.close()
-
-
-def lazy_traffic(make: Callable[[], ModelTraffic]) -> ModelTraffic:
-    """Return a trial's model traffic, made at its first request: most agents send none of their own."""
-    return cast("ModelTraffic", _LazyTraffic(make))
+    pass
 
 
 @contextmanager
@@ -179,10 +89,6 @@ def recording_spans(scope: Scope, recorder: Recorder, *, set_up: bool) -> Iterat
                 recorder.event("unread_spans", text)
 
 
-# ``trials`` is the loop of all trials, for built-in agents; ``own`` is one for each trial; ``shared`` is one
-# for all agents that choose it.
-LoopKind = Literal["trials", "own", "shared"]
-
 # Seconds that a trial waits, after cancelling it, for what its agent has left running.
 CLOSING_S = 2.0
 
@@ -202,15 +108,6 @@ _OF_OTHER_LOOPS = (
 
 class LoopMixup(RuntimeError):
     """An agent used something on one loop that belongs to another; the text says what to do about it."""
-
-
-def loop_kind(agent: object, run: Callable[..., Any]) -> LoopKind:
-    """Return on which loop an agent runs; by default, only built-in ones run on the loop of all trials."""
-    wanted = loop_of(agent)
-    if wanted == "own" or wanted == "shared":
-        return wanted
-    ours = str(getattr(run, "__module__", "")).startswith("pytest_agenteval.")
-    return "trials" if ours and inspect.iscoroutinefunction(run) else "own"
 
 
 class AgentThread:
@@ -248,7 +145,7 @@ class AgentThread:
                 self._stopped = True
                 task = self._task
             if task is not None:
-                self._limits.note_answer()
+                self._limits.time.note_answer()
                 # It may have ended by itself meanwhile, and its loop with it.
                 with suppress(RuntimeError):
                     task.get_loop().call_soon_threadsafe(task.cancel)
@@ -257,7 +154,7 @@ class AgentThread:
 
     def _work(self) -> None:
         # The answer is passed on first: what the agent has left on its loop may take long to end.
-        self._limits.note_place()
+        self._limits.time.stopped.places.add(threading.get_ident())
         runner = asyncio.Runner(loop_factory=_new_loop)
         outcome: Any = None
         raised: BaseException | None = None
@@ -272,7 +169,7 @@ class AgentThread:
         except BaseException as anything:
             outcome, raised = None, anything
         if not self._stopped:
-            self._limits.note_answer()
+            self._limits.time.note_answer()
         # If the loop is closed, nobody waits any more.
         with suppress(RuntimeError):
             self._trials.call_soon_threadsafe(self._settle, outcome, raised)
@@ -281,7 +178,8 @@ class AgentThread:
             runner.close()
 
     async def _awaited(self, result: Awaitable[Any]) -> Any:
-        self._limits.note_place()
+        self._limits.time.stopped.places.add(threading.get_ident())
+        self._limits.time.stopped.places.add(id(asyncio.get_running_loop()))
         with self._stopping:
             self._task = asyncio.current_task()
             if self._stopped and self._task is not None:
@@ -475,20 +373,17 @@ async def run_within_limits(
     limits, answer, scope = ctx.limits, None, current()
     act = partial(run, task_input, ctx)
     # A built-in agent runs on the loop of all trials, and leaves nothing running once it has answered.
-    thread = None if kind == "trials" else AgentThread(act, ctx.limits, kind)
-    refusals: list[asyncio.Task[None]] = []
-    timeout = asyncio.timeout(None)
-    deadline = _Deadline(timeout, limits)
+    thread = None if kind == "trials" else AgentThread(act, limits, kind)
 
     def is_refused() -> bool:
         return ctx.transcript.broken is not None or bool(scope and scope.missed)
 
+    timeout = asyncio.timeout(None)
+    is_decided = None if thread is None else lambda: limits.reached is not None or is_refused()
+    deadline = _Deadline(timeout, limits, is_decided)
     try:
         async with timeout:
-            if kind != "trials":
-                ends = partial(_end_after_refusal, lambda: limits.reached is not None or is_refused())
-                refusals.append(asyncio.create_task(ends(deadline)))
-            limits.forgiving = _deadline_extender(deadline, 0.0 if kind == "trials" else _LATE_S)
+            deadline.look()
             returned = await act() if thread is None else await thread.answer()
             answer = as_answer(returned, ctx.transcript)
     # An exception group is what ``asyncio.TaskGroup`` makes of either of the others.
@@ -496,14 +391,10 @@ async def run_within_limits(
         if limits.reached is None and not timeout.expired():
             raise
     finally:
-        limits.forgiving = None
         deadline.close()
-        for each in refusals:
-            each.cancel()
         if thread is not None:
             await thread.end()
-        limits.forgive_wait_of_answer()
-        limits.catch_up()
+        limits.time.stopped.catch_up()
     reached = limits.reached
     # Below 0 if the last reply came late, and the agent awaited nothing after it.
     left = limits.seconds_left
@@ -519,86 +410,49 @@ async def run_within_limits(
 
 # Seconds that a user's agent may go on after a refused request: how its trial ends is already decided.
 _GRACE_S = 5.0
-
-_REFUSAL_CHECK_S = 0.25
+# Seconds that an agent in a thread may go on after a late charge used up its time: it may be about to answer.
+_LATE_S = 1.0
+# Seconds between two looks at an agent whose end is not known beforehand.
+_CHECK_S = 0.25
 
 
 class _Deadline:
-    """The end of an agent's seconds; before it expires, time lost to other trials is forgiven."""
+    """Ends an agent whose seconds are used up or, in a thread, some time after its ending ``is_decided``."""
 
-    def __init__(self, timeout: asyncio.Timeout, limits: Budget) -> None:
-        self._timeout, self._limits = timeout, limits
+    # A refusal is not an Exception, so that clients do not retry. It ends the task in which it is raised.
+    # What waits for that task, such as the reader of a stream that is fed from the background, would wait for
+    # ever.
+
+    def __init__(
+        self, timeout: asyncio.Timeout, limits: Budget, is_decided: Callable[[], bool] | None
+    ) -> None:
+        self._timeout, self._limits, self._is_decided = timeout, limits, is_decided
         self._loop = asyncio.get_running_loop()
         self._handle: asyncio.TimerHandle | None = None
-        self._when: float | None = None
-        if limits.seconds_left is not None:
-            self.reschedule(self._loop.time() + limits.seconds_left)
+        self._was_open = False
+        self._late = self._graceful = inf
 
-    def when(self) -> float | None:
-        return self._when
-
-    def expired(self) -> bool:
-        return self._timeout.expired()
-
-    def reschedule(self, when: float) -> None:
-        self._when = when
-        # A timer that goes off too early is set again then: most are put off for a request and brought back
-        # after it.
-        if self._handle is None or when < self._handle.when():
-            self.close()
-            self._handle = self._loop.call_at(when, self._expire)
+    def look(self) -> None:
+        """End the agent, or look again when its seconds are used up if nothing is left out of them."""
+        limits, now = self._limits, self._loop.time()
+        limits.time.stopped.catch_up()
+        left = inf if limits.seconds_left is None else limits.seconds_left
+        in_thread = self._is_decided is not None
+        if self._is_decided is not None and self._is_decided():
+            self._graceful = min(self._graceful, now + _GRACE_S)
+        if left <= 0 and in_thread and (self._was_open or self._late < inf):
+            self._late = min(self._late, now + _LATE_S)
+            left = self._late - now
+        left = min(left, self._graceful - now)
+        if left <= 0:
+            self._timeout.reschedule(now)
+            return
+        # What is open now may be charged when it ends.
+        self._was_open = limits.time.is_open
+        delay = min(left, _CHECK_S) if in_thread or (self._was_open and left < inf) else left
+        if delay < inf:
+            self._handle = self._loop.call_later(delay, self.look)
 
     def close(self) -> None:
         if self._handle is not None:
             self._handle.cancel()
-            self._handle = None
-
-    def _expire(self) -> None:
-        when, handle, self._handle = self._when, self._handle, None
-        if when is None or handle is None:
-            return
-        if handle.when() < when:
-            self.reschedule(when)
-            return
-        # This may put it off.
-        self._limits.catch_up()
-        if self._when == when:
-            self._timeout.reschedule(self._loop.time())
-
-
-async def _end_after_refusal(is_decided: Callable[[], bool], deadline: _Deadline) -> None:
-    """Bring the deadline nearer once the ending of the trial is decided."""
-    # A refusal is not an Exception, so that clients do not retry. It ends the task in which it is raised:
-    # what waits for that task, such as the reader of a stream that is fed from the background, would wait for
-    # ever.
-    while not is_decided():
-        await asyncio.sleep(_REFUSAL_CHECK_S)
-    when, soon = deadline.when(), asyncio.get_running_loop().time() + _GRACE_S
-    if not deadline.expired() and (when is None or when > soon):
-        deadline.reschedule(soon)
-
-
-# Seconds that an agent in a thread may go on after a late charge used up its time: it may be about to answer.
-_LATE_S = 1.0
-
-
-def _deadline_extender(deadline: _Deadline, late_s: float) -> Callable[[float], None]:
-    loop, thread = asyncio.get_running_loop(), threading.get_ident()
-
-    def postpone(seconds: float) -> None:
-        when = deadline.when()
-        if when is not None and not deadline.expired():
-            # The timeout may have ended meanwhile.
-            with suppress(RuntimeError):
-                deadline.reschedule(max(when + seconds, min(when, loop.time() + late_s)))
-
-    def forgive(seconds: float) -> None:
-        if threading.get_ident() == thread:
-            postpone(seconds)
-        # An agent in a thread sends its requests on a loop of its own.
-        else:
-            # The loop may be closed.
-            with suppress(RuntimeError):
-                loop.call_soon_threadsafe(postpone, seconds)
-
-    return forgive

@@ -20,7 +20,6 @@ from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, Chat, ChatMessage, Chat
 from pytest_agenteval.chat.recording_chat import AgentChat, JudgeChat
 from pytest_agenteval.engine.agent_run import (
     ChatOfTrials,
-    InterceptedRequests,
     as_end_state,
     recording_spans,
     run_within_limits,
@@ -35,14 +34,13 @@ from pytest_agenteval.engine.digests import (
     tools_digest,
 )
 from pytest_agenteval.engine.grading import UNGRADED, GradingResult, has_acted, no_judges
+from pytest_agenteval.engine.simulated_user import SimulatedUser, SimulatedUserBroken, UserTurns
 from pytest_agenteval.engine.tracebacks import exception_line, is_own_cancellation, user_frames_first
 from pytest_agenteval.engine.trial_resources import (
-    SimulatedUser,
-    SimulatedUserBroken,
+    InterceptedRequests,
     Tapes,
     TrialJudge,
     TrialJudges,
-    UserTurns,
     cassette_files,
     chat_cassette_file,
     judge_role,
@@ -307,11 +305,11 @@ class _TrialRun:
 
     async def act(self) -> None:
         """Let the agent act, and look at what it left behind, also after a crash."""
-        with self.context.setup_excluded():
+        with self.context.time.setup():
             box = self._tool_box()
             requests = InterceptedRequests(self.plan, box, self.recorder, self._model_traffic)
         self.instance = await self._get_instance(requests)
-        with self.context.setup_excluded():
+        with self.context.time.setup():
             self._set_up(box)
         # The end is looked at inside: meanwhile, nothing that the agent has left running can send requests.
         with requests.answering() as scope:
@@ -354,7 +352,7 @@ class _TrialRun:
         first_use = self.context.first_use(self.plan.task)
         try:
             async with first_use.turn(self.recorder) if first_use else nullcontext():
-                with self.context.agent_running(self.budget, on_loop=kind == "trials"):
+                with self.context.time.agent_running(self.budget, on_loop=kind == "trials"):
                     answer, self.limit = await run_within_limits(run, kind, self._own_input(), self.ctx)
             self.answer = truncated_answer(answer)
         # Even SystemExit: an agent must not end the run.
@@ -367,8 +365,7 @@ class _TrialRun:
             hint = key_hint(error.message) if plays and error.cause == "crash" else ""
             self.error = replace(error, message=f"{error.message}\n  hint: {hint}") if hint else error
         self.seconds = self.budget.elapsed
-        # Two reasons may forgive the same wait, so the charged seconds may be below 0.
-        uncharged = self.seconds - max(0.0, self.budget.seconds)
+        uncharged = self.seconds - self.budget.seconds
         self.uncharged_seconds = uncharged if uncharged > LEAST_UNCHARGED_S else 0.0
 
     def _note_unread_prompts(self) -> None:
@@ -455,7 +452,7 @@ class _TrialRun:
         # Not closed: an agent that is made here, and threads that it starts, serve later trials too.
         with requests.answering(closing=False):
             if not self.context.has_own_agent(task):
-                with self.context.setup_excluded():
+                with self.context.time.setup():
                     return self.context.make_agent_instance(task, variant)
             return await in_daemon_thread(self.context.make_agent_instance, task, variant)
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import shlex
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from pytest_agenteval.agents.loop import is_user_turn, turn_text
-from pytest_agenteval.chat.chat import Chat, ChatMessage, OwnModelChat
+from pytest_agenteval.cassettes.http.patches import intercepted_requests
+from pytest_agenteval.cassettes.http.scope import NotRecorded, Scope
+from pytest_agenteval.chat.chat import Chat, OwnModelChat
 from pytest_agenteval.chat.local.loading import provider_of
 from pytest_agenteval.chat.recording_chat import ChatTape, JudgeChat, UserChat
 from pytest_agenteval.engine.worker_context import WorkerContext
@@ -20,169 +22,13 @@ from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import OWN_MODEL, Allowance, Model, Plan, RecordMode
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.records.tool_spec import read_json
 from pytest_agenteval.records.transcript import JUDGE_ASK, USER_ASK, unanswered_usage
-from pytest_agenteval.text.errors import LimitReached, ProblemsFound, TrialBroken
+from pytest_agenteval.tools.toolbox import ToolBox
 
 if TYPE_CHECKING:
     from pytest_agenteval.chat.model_traffic import ModelTape, ModelTraffic
     from pytest_agenteval.chat.retries import ProviderChat
     from pytest_agenteval.tools.tool_tape import ToolTape
-
-
-# The kind of event that says why a simulated user sends no more messages.
-USER_LEFT = "user_left"
-# How often a simulated user speaks, including the opening words, if the task sets no number.
-MOST_TURNS = 10
-# How many replies are read for one turn of a simulated user, before it is given up as unreadable.
-MOST_TRIES = 2
-# Longer than any turn takes: the part that was not needed is taken back.
-_LONGEST_S = 3600.0
-
-_SCHEMA = {
-    "type": "object",
-    "properties": {"done": {"type": "boolean"}, "message": {"type": "string"}},
-    "required": ["done", "message"],
-    "additionalProperties": False,
-}
-_ROLE = """\
-You play a person who talks to an assistant. Stay this person; never speak as the assistant, never say that \
-you play.
-
-Who you are: {persona}
-What you want: {goal}
-You are done when: {stop}
-
-Say one short message at a time, as this person would write it. Tell what you know when you are asked for \
-it, and not before; what you were not told here you do not know. Answer with a JSON object and nothing else: \
-{{"done": false, "message": "what you say next"}}, or {{"done": true, "message": ""}} once you are done."""
-_AGAIN = 'Answer with a JSON object and nothing else: {"done": true or false, "message": "..."}'
-
-
-class SimulatedUserBroken(TrialBroken):
-    """The model that plays the user returned nothing readable, or could not be reached."""
-
-    cause = "simulated_user"
-
-
-class UserTurns:
-    """The task's user messages: each call returns the next one, or None if there are no more.
-
-    The caller passes what was ``replied`` to the last one; without it, that is the agent's last words.
-    ``several`` says whether there may be more than one.
-    """
-
-    def __init__(self, task_input: Mapping[str, Any], recorder: Recorder, user: SimulatedUser | None) -> None:
-        turns = task_input.get("turns")
-        texts = (
-            [turn_text(turn) for turn in turns if is_user_turn(turn)] if turns else [turn_text(task_input)]
-        )
-        self._scripted = iter([text for text in texts if text or user is None])
-        self._recorder, self._user = recorder, user
-        self.several = bool(turns) or user is not None
-
-    async def __call__(self, replied: str | None = None) -> str | None:
-        scripted = next(self._scripted, None)
-        if self._user is None:
-            return scripted
-        if scripted is not None:
-            self._user.spoke(scripted)
-            return scripted
-        return await self._user.answer(self._recorder.last_words if replied is None else replied)
-
-
-class SimulatedUser:
-    """A model that plays the person whom a task describes; its failures are not the agent's.
-
-    ``person`` holds ``persona``, ``goal``, ``stop`` and ``most_turns``. It runs on the loop on which it was
-    made, from wherever it is called. The agent's ``budget`` is not charged for its time.
-    """
-
-    def __init__(
-        self, chat: Chat | None, person: Mapping[str, Any], recorder: Recorder, budget: Budget
-    ) -> None:
-        self._chat, self._recorder, self._budget = chat, recorder, budget
-        self._most = person.get("most_turns") or MOST_TURNS
-        stop = person.get("stop") or "you have what you want, or it is plain that you will not get it"
-        who = person.get("persona") or "a customer"
-        role = _ROLE.format(persona=who, goal=person["goal"], stop=stop)
-        self._messages: list[ChatMessage] = [{"role": "system", "content": role}]
-        self._turns, self._left = 0, False
-        self._loop = asyncio.get_running_loop()
-
-    def spoke(self, message: str) -> None:
-        """Note a message of this person that the model did not write: the task's opening words."""
-        self._messages.append({"role": "assistant", "content": message})
-        self._turns += 1
-
-    async def answer(self, replied: str) -> str | None:
-        """Return the person's answer to a reply; None once they are done, or have used up their turns.
-
-        Raises SimulatedUserBroken.
-        """
-        if asyncio.get_running_loop() is self._loop:
-            return await self._answer(replied)
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._answer(replied), self._loop))
-
-    async def _answer(self, replied: str) -> str | None:
-        if self._left or self._chat is None:
-            return None
-        if self._turns >= self._most:
-            self._leave(f"said {self._turns} messages, the most that the task allows")
-            return None
-        silence = "(the assistant said nothing)" if self._turns else "(you speak first)"
-        self._messages.append({"role": "user", "content": replied or silence})
-        with self._budget.held_up(_LONGEST_S):
-            message = await self._next_message(self._chat)
-        if not message:
-            self._leave("was done")
-            return None
-        self.spoke(message)
-        return message
-
-    async def _next_message(self, chat: Chat) -> str:
-        """Return the next message; an empty one means that the person is done."""
-        messages = list(self._messages)
-        for _ in range(MOST_TRIES):
-            try:
-                reply = await chat.ask(messages, response_schema=_SCHEMA)
-            except (TrialBroken, ProblemsFound, LimitReached) as broken:
-                raise self._break(f"the simulated user: {broken}") from broken
-            # A registered model may raise anything: the agent that waits for the message has no part in it.
-            except Exception as raised:
-                why = f"the simulated user: {type(raised).__name__}: {raised}"
-                raise self._break(why) from raised
-            message = _read(reply.text)
-            if message is not None:
-                return message
-            messages += [reply.message(), {"role": "user", "content": _AGAIN}]
-        raise self._break(
-            f"the simulated user said what is no turn, {MOST_TRIES} times: {reply.text[:200]!r}"
-        )
-
-    def _break(self, why: str) -> SimulatedUserBroken:
-        broken = SimulatedUserBroken(why)
-        # Even if the agent catches the exception.
-        self._recorder.broken = broken
-        return broken
-
-    def _leave(self, why: str) -> None:
-        self._left = True
-        self._recorder.event(USER_LEFT, f"the simulated user {why}", {"turns": self._turns})
-
-
-def _read(text: str) -> str | None:
-    """Return the message of a turn, empty if the person is done; None if the text is not a turn."""
-    start, end = text.find("{"), text.rfind("}")
-    try:
-        turn = read_json(text[start : end + 1]) if start >= 0 else None
-    except ValueError:
-        return None
-    if not isinstance(turn, dict) or not isinstance(turn.get("message", ""), str):
-        return None
-    if turn.get("done") is True:
-        return ""
-    return turn.get("message") or None
 
 
 Tapes: TypeAlias = "ChatTape | ModelTape"
@@ -305,6 +151,93 @@ def open_model_traffic(
     refusal = "\n".join((refused, let_out, f"  record it:    {once}; from then on it is played"))
     sends = plan.asks_own_models
     return ModelTraffic(recorder, budget, tape, sends=sends, refusal=refusal, model_hosts=hosts)
+
+
+_CUT = "the agent closed or gave up the response before its end; it is not recorded"
+
+
+class InterceptedRequests:
+    """The requests that a trial and its threads send beside those of tools and chats.
+
+    A request that is refused breaks the trial, even if the agent handles the error. Requests to models are
+    passed to ``traffic``.
+    """
+
+    def __init__(
+        self, plan: Plan, box: ToolBox, recorder: Recorder, traffic: Callable[[], ModelTraffic]
+    ) -> None:
+        self._plan, self._box, self._recorder = plan, box, recorder
+        self._make_traffic = traffic
+        self._nowhere: ToolTape | None = None
+
+    @contextmanager
+    def answering(self, *, closing: bool = True) -> Iterator[Scope]:
+        """Answer requests that are made inside; with ``closing``, all later ones are refused.
+
+        Raises CassetteMiss in place of an exception that a refusal caused.
+        """
+        # A run that records stores what is sent instead of letting it pass.
+        passing = self._plan.live and self._plan.conditions.record == "none"
+        traffic = lazy_traffic(self._make_traffic)
+        ignored = self._plan.task.ignored_hosts
+        with intercepted_requests(
+            lambda: self._tape.of_agent,
+            passing=passing,
+            closing=closing,
+            traffic=traffic,
+            ignored_hosts=ignored,
+        ) as scope:
+            try:
+                yield scope
+            except (Exception, NotRecorded, BaseExceptionGroup) as raised:
+                if not scope.missed:
+                    raise
+                raise self._tape.agents_miss(scope.missed[0]) from raised
+            finally:
+                traffic.close()
+                for request in tuple(scope.missed):
+                    miss = self._tape.agents_miss(request)
+                    self._recorder.add_miss(miss)
+                    self._recorder.broken = self._recorder.broken or miss
+                for (kind, text), times in scope.noted.items():
+                    self._recorder.event(kind, text, {"times": times})
+                for request in tuple(scope.cuts):
+                    self._recorder.event("cut_response", f"{request.method} {request.uri}: {_CUT}")
+
+    @property
+    def _tape(self) -> ToolTape:
+        if tape := self._box.open_tape():
+            return tape
+        # Only a plan that was made by hand has no cassette: it gets an empty tape.
+        if self._nowhere is None:
+            from pytest_agenteval.cassettes.cassette import Cassette
+            from pytest_agenteval.cassettes.tape import Tape
+            from pytest_agenteval.tools.tool_tape import ToolTape
+
+            nothing = Cassette(Path(f"{self._plan.task.id}.yaml"), name=f"{self._plan.task.id}: no cassette")
+            self._nowhere = ToolTape(Tape(nothing, allow_repeats=True), retry_command="")
+        return self._nowhere
+
+
+class _LazyTraffic:
+    def __init__(self, make: Callable[[], ModelTraffic]) -> None:
+        self._make, self._making = make, threading.Lock()
+        self._traffic: ModelTraffic | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        # An agent's threads may make the first request at the same time.
+        with self._making:
+            self._traffic = self._traffic or self._make()
+        return getattr(self._traffic, name)
+
+    def close(self) -> None:
+        if self._traffic is not None:
+            self._traffic.close()
+
+
+def lazy_traffic(make: Callable[[], ModelTraffic]) -> ModelTraffic:
+    """Return a trial's model traffic, made at its first request: most agents send none of their own."""
+    return cast("ModelTraffic", _LazyTraffic(make))
 
 
 def script_way(script: str, *options: str) -> str:

@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
-import sys
+import inspect
 import threading
-import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from msgspec.structs import replace
 
-from pytest_agenteval.agents.agent import Agent, is_adapter, templates_of
+from pytest_agenteval.agents.agent import Agent, is_adapter, loop_of, templates_of
 from pytest_agenteval.agents.forms import asks_through_context
-from pytest_agenteval.engine.agent_run import LoopKind, loop_kind
+from pytest_agenteval.engine.agent_time import FirstUse, TimeWatch
 from pytest_agenteval.engine.digests import DigestCache, code_digest
 from pytest_agenteval.engine.executor import ExecutorContext, UnusedRecordings
 from pytest_agenteval.engine.grading import GradingService
-from pytest_agenteval.processes.threads import DaemonThread, close_clients
+from pytest_agenteval.processes.threads import close_clients
 from pytest_agenteval.records.factories import AGENT
 from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import McpServer, Model, Plan, PlannedTask, Variant
 from pytest_agenteval.records.prompts import Prompts
 from pytest_agenteval.records.record import NOTHING, FrozenMap
-from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.registry.lazy_names import exception_with_place
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.tasks.documents import read_document, short_path
@@ -45,135 +40,18 @@ if TYPE_CHECKING:
     from pytest_agenteval.tools.mcp_tools import ProcessServers, TrialServers
 
 
-# The most seconds that others wait for the first trial: its first reply may take a while, or never come.
-LONGEST_FIRST_USE_S = 5.0
-
-_TURN_CHECK_S = 0.02
-
-
-class FirstUse:
-    """The first trial of one agent in this process, for which others wait before their clocks start."""
-
-    def __init__(self) -> None:
-        self._first: Recorder | None = None
-        self._until = 0.0
-        self._is_over = False
-
-    @asynccontextmanager
-    async def turn(self, recorder: Recorder) -> AsyncIterator[None]:
-        """Let the first trial go on at once, others once it has read a reply; ``recorder`` is the trial's."""
-        if self._first is None:
-            self._first, self._until = recorder, time.monotonic() + LONGEST_FIRST_USE_S
-            try:
-                yield
-            finally:
-                self._is_over = True
-            return
-        # Until the first has ended, has had its time, or sends its second request: then it has read a reply.
-        while not (self._is_over or self._first.turn > 1 or time.monotonic() > self._until):
-            await asyncio.sleep(_TURN_CHECK_S)
-        self._is_over = True
-        yield
+# ``trials`` is the loop of all trials, for built-in agents; ``own`` is one for each trial; ``shared`` is one
+# for all agents that choose it.
+LoopKind = Literal["trials", "own", "shared"]
 
 
-# The least seconds between two looks at threads: with hundreds of them a look takes a third of a millisecond.
-IMPORT_CHECK_S = 0.02
-
-IMPORTING = "<frozen importlib._bootstrap>"
-
-
-class ImportTime:
-    """Looks at the threads of agents now and then, and forgives the time in which they import modules."""
-
-    def __init__(self) -> None:
-        self.budgets: set[Budget] = set()
-        self._importing: set[Budget] = set()
-        self._looked = 0.0
-
-    def look(self) -> None:
-        """Forgive the time since the last look to agents that import now, or did then."""
-        now = time.monotonic()
-        passed, before = now - self._looked, self._importing
-        if passed < IMPORT_CHECK_S or not self.budgets:
-            return
-        self._looked, self._importing = now, self._importing_now()
-        for budget in (before | self._importing) & self.budgets:
-            budget.forgive_frozen(min(passed, budget.at))
-
-    def _importing_now(self) -> set[Budget]:
-        frames = sys._current_frames()
-        idents = {ident for ident, frame in frames.items() if _is_importing(frame)}
-        if not idents:
-            return set()
-        # A thread of ``asyncio.to_thread`` works for the agent whose loop started it.
-        threads = [each for each in threading.enumerate() if each.ident in idents]
-        loops = {id(each.loop) for each in threads if isinstance(each, DaemonThread)}
-        return {
-            budget
-            for budget in self.budgets
-            if not idents.isdisjoint(budget.threads) or not loops.isdisjoint(budget.loops)
-        }
-
-
-def _is_importing(frame: FrameType | None) -> bool:
-    while frame is not None:
-        if frame.f_code.co_filename == IMPORTING:
-            return True
-        frame = frame.f_back
-    return False
-
-
-STALL_CHECK_S = 0.05
-# A loop that runs a callback later than this was busy with something else.
-LEAST_STALL_S = 0.05
-
-
-class StallWatch:
-    """Looks at the loop now and then while an agent acts on it, and reports for how long it stood still.
-
-    While a huge reply is read, or thousands of calls begin together, nothing else goes on. Code that is about
-    to look at a clock calls ``catch_up`` first. ``look`` is called each time.
-    """
-
-    def __init__(
-        self, is_needed: Callable[[], bool], tell: Callable[[float], None], look: Callable[[], None]
-    ) -> None:
-        self._is_needed, self._tell, self._look_elsewhere = is_needed, tell, look
-        self._due = self._excused = 0.0
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread = 0
-
-    def watch(self) -> None:
-        """Begin to look, on the running loop; ends by itself when no agent acts on it any more."""
-        if self._loop is None:
-            self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
-            self._look_later(self._loop)
-
-    def excuse(self, seconds: float) -> None:
-        """Leave out a time for which the loop is busy, and which is already forgiven."""
-        self._excused += seconds
-
-    def catch_up(self) -> None:
-        """Report a standstill that was not noticed yet; does nothing on other threads than the loop's."""
-        if self._loop is None or threading.get_ident() != self._thread:
-            return
-        self._look_elsewhere()
-        now = self._loop.time()
-        late_s = now - self._due - self._excused
-        if late_s > LEAST_STALL_S:
-            self._due, self._excused = now, 0.0
-            self._tell(late_s)
-
-    def _look_later(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._due, self._excused = loop.time() + STALL_CHECK_S, 0.0
-        loop.call_at(self._due, self._look, loop)
-
-    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.catch_up()
-        if self._is_needed():
-            self._look_later(loop)
-        else:
-            self._loop = None
+def loop_kind(agent: object, run: Callable[..., Any]) -> LoopKind:
+    """Return on which loop an agent runs; by default, only built-in ones run on the loop of all trials."""
+    wanted = loop_of(agent)
+    if wanted == "own" or wanted == "shared":
+        return wanted
+    ours = str(getattr(run, "__module__", "")).startswith("pytest_agenteval.")
+    return "trials" if ours and inspect.iscoroutinefunction(run) else "own"
 
 
 # What an agent raises over a setting: a class that raises anything else has another problem.
@@ -204,7 +82,6 @@ def _place_of_settings(task: PlannedTask) -> tuple[str, int, KeyPath]:
 
 # The agent with which offline models act if the suite's own agent calls its own model.
 STAND_IN = "tool_calling"
-LEAST_HELD_UP_S = 0.005
 
 
 class AgentInstance(NamedTuple):
@@ -237,11 +114,7 @@ class WorkerContext:
         self._limiters = limiters
         self.grading = GradingService(registry)
         self.digest_cache = DigestCache()
-        self._running_agents: dict[Budget, bool] = {}
-        self._setup_s, self._setup_spread_s = 0.0, 0.0
-        self._setup_forgiven_s: dict[Budget, float] = {}
-        self._imports = ImportTime()
-        self._stalls = StallWatch(lambda: bool(self._running_agents), self._forgive_stall, self._imports.look)
+        self.time = TimeWatch()
         self._library: Library | None = None
         # The files of trials that have sent all their requests.
         self.whole_chats: set[str] = set()
@@ -425,59 +298,6 @@ class WorkerContext:
             places = tuple(sorted(cassette.unused_slots & own))
             unused[cassette.name] = UnusedRecordings(len(own), places, kind="chat")
         return unused
-
-    @contextmanager
-    def setup_excluded(self) -> Iterator[None]:
-        """Charge no agent on the loop for what holds it up here, such as imports."""
-        began = time.monotonic()
-        try:
-            yield
-        finally:
-            held_up = time.monotonic() - began
-            self._stalls.excuse(held_up)
-            self._setup_s += held_up
-            # With many agents this takes long: short times are summed up first, and fetched when needed.
-            if self._setup_s - self._setup_spread_s >= LEAST_HELD_UP_S:
-                self._setup_spread_s = self._setup_s
-                self._forgive_stall(None)
-
-    def _pending_setup(self, budget: Budget) -> float:
-        """Return the seconds of setup that an agent has not been forgiven yet, and count them as forgiven."""
-        pending = self._setup_s - self._setup_forgiven_s[budget]
-        self._setup_forgiven_s[budget] = self._setup_s
-        return pending
-
-    def _forgive_stall(self, seconds: float | None) -> None:
-        """Forgive all agents that the loop was held up: by so many seconds or, without a number, by setup."""
-        for budget, on_loop in tuple(self._running_agents.items()):
-            if not on_loop:
-                budget.forgive_wait_of_answer()
-            elif seconds is None:
-                budget.forgive_pending()
-            else:
-                budget.forgive_frozen(seconds)
-
-    @contextmanager
-    def agent_running(self, budget: Budget, *, on_loop: bool) -> Iterator[None]:
-        """Start a trial's clock, and count its agent among those that act."""
-        # For an agent in a thread, a busy loop holds up only its answer, not the agent.
-        budget.begin()
-        self._running_agents[budget] = on_loop
-        self._stalls.watch()
-        budget.catching_up = self._stalls.catch_up
-        if on_loop:
-            self._setup_forgiven_s[budget] = self._setup_s
-            budget.pending_freeze = partial(self._pending_setup, budget)
-        else:
-            self._imports.budgets.add(budget)
-        try:
-            yield
-        finally:
-            self._imports.budgets.discard(budget)
-            budget.forgive_pending()
-            budget.pending_freeze = None
-            self._setup_forgiven_s.pop(budget, None)
-            self._running_agents.pop(budget, None)
 
     def note_trial(self, names: Iterable[str], trial: str, *, broken: bool) -> None:
         """Note how a trial ended that may have recorded into these files."""

@@ -6,15 +6,18 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import TracebackType
+from typing import Literal
 
 from pytest_agenteval.records.plan import Allowance
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.text.errors import LimitIgnored, LimitReached
+
+Kind = Literal["charged", "uncharged", "waiting"]
 
 # How many requests of an agent are refused after its limit was reached, before the trial is ended.
 MOST_REFUSED = 20
@@ -31,56 +34,49 @@ class Clock:
         return self._fixed or datetime.now(UTC)
 
 
+class StoppedTime:
+    """For how long a trial could not go on, which is not its own doing: an import, or a busy event loop."""
+
+    def __init__(self, catch_up: Callable[[], None] = lambda: None) -> None:
+        self.seconds = 0.0
+        # To be called before the seconds are read: it counts what has stopped the trial until now.
+        self.catch_up = catch_up
+        # The thread in which the agent runs, and the id of the loop there.
+        self.places: set[int] = set()
+
+
 @dataclass(slots=True, eq=False)
 class TimeSpan:
-    """A stretch of a trial's time, in seconds since it began: ``own`` time counts, ``frozen`` never does."""
+    """A stretch of a trial's time, open until it has ``ended``: charged, or passing uncharged, or waiting."""
 
+    kind: Kind
     began: float
-    ended: float
-    own: bool = False
-    frozen: bool = False
+    ended: float | None = None
 
 
-class Budget:
-    """What one trial has used of its allowance; checked before each step, updated after it.
+class TrialTime:
+    """The clock of one trial; two figures are read from it, both from ``begin`` on.
 
-    There are two figures, both from ``begin`` on. ``elapsed`` is what people see: all time that passes,
-    without the wait for a slot or for a client library. ``seconds`` is what a limit counts: it leaves out
-    forgiven time as well (back-off, failed attempts, imports, a busy process). Where several requests are
-    under way at once, a moment is forgiven once, and only while none of them is being answered.
+    ``elapsed`` is what people see: all time that passes, but for the wait for a slot or for a client library.
+    ``charged`` is what a limit counts: it leaves out failed attempts, back-off and ``StoppedTime`` as well.
+    Where spans overlap, a moment is left out only if nothing is charged in it.
     """
 
-    def __init__(self, allowed: Allowance, now: Callable[[], float] = time.monotonic) -> None:
-        self.allowed = allowed
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
-        self._began = now()
-        self._forgiven = 0.0
-        self._answered_at: float | None = None
-        self._spans: list[TimeSpan] = []
-        self._held_up: list[TimeSpan] = []
-        self._open, self._forgiven_of_spans = 0, 0.0
-        self._excluding, self._excluded_s, self._counted_at = 0, 0.0, 0.0
-        # Reentrant: ``held_up`` forgives what is pending, which takes it too.
+        # Reentrant: to end a span sums up those before.
         self._lock = threading.RLock()
-        self.steps = 0
-        self.tokens = 0
-        self.cost_usd = 0.0
-        # The engine sets these three while the agent runs: to put off its deadline, to look for stalls of the
-        # loop, and to ask for the time that setting up other trials took on the loop.
-        self.forgiving: Callable[[float], None] | None = None
-        self.catching_up: Callable[[], None] | None = None
-        self.pending_freeze: Callable[[], float] | None = None
-        # Where the agent runs: an import that holds up one of these is forgiven to this trial.
-        self.threads: set[int] = set()
-        self.loops: set[int] = set()
-        self.reached: LimitReached | None = None
-        self._refused = 0
+        self._answered_at: float | None = None
+        self.begin(StoppedTime())
 
-    def begin(self) -> None:
+    def begin(self, stopped: StoppedTime) -> None:
         """Start the clock: imports and the starting workspace, which came before, do not count."""
-        self._began, self._forgiven = self._now(), 0.0
-        self._spans, self._forgiven_of_spans = [], 0.0
-        self._excluded_s = self._counted_at = 0.0
+        self._began, self._answered_at = self._now(), None
+        self.stopped, self._stopped_before = stopped, stopped.seconds
+        # Those that may still overlap others; and the seconds, not charged and not elapsed, of all before.
+        self._spans: list[TimeSpan] = []
+        self._open = 0
+        self._left_out_before = (0.0, 0.0)
 
     @property
     def at(self) -> float:
@@ -88,149 +84,119 @@ class Budget:
         return self._now() - self._began
 
     @property
-    def seconds(self) -> float:
-        """Seconds that have passed and count against the limit; two reasons may forgive the same wait."""
-        return self.at - self._forgiven
+    def charged(self) -> float:
+        """Seconds that have passed and count against the limit."""
+        return self._moving - self._left_out()[0]
 
     @property
     def elapsed(self) -> float:
-        """Seconds that have passed, without those in which all requests under way were ``excluded``."""
-        with self._lock:
-            self._count_excluded()
-            return self.at - self._excluded_s
+        """Seconds that have passed, without those in which the trial only waited for its turn."""
+        return self._at_answer - self._left_out()[1]
 
     @property
-    def seconds_left(self) -> float | None:
-        """Seconds that the trial's limit leaves, or None where there is no limit."""
-        return None if self.allowed.seconds is None else self.allowed.seconds - self.seconds
-
-    def forgive(self, seconds: float) -> None:
-        """Leave out seconds that were not the trial's own."""
-        self._forgiven += seconds
-        if self.forgiving is not None:
-            self.forgiving(seconds)
-
-    def catch_up(self) -> None:
-        """Forgive what others have held up since the last time, so that ``seconds`` is right."""
-        self.forgive_pending()
-        if self.catching_up is not None:
-            self.catching_up()
-
-    def note_place(self) -> None:
-        """Note that the agent runs in this thread, and on the loop that runs here."""
-        self.threads.add(threading.get_ident())
-        # A synchronous agent in a thread has no loop.
-        with suppress(RuntimeError):
-            self.loops.add(id(asyncio.get_running_loop()))
+    def is_open(self) -> bool:
+        """Whether a span is open, whose time may be charged later."""
+        return self._open > 0
 
     def note_answer(self) -> None:
         """Note that an agent in a thread has answered; a busy loop may learn of it much later."""
         self._answered_at = self.at
 
-    def forgive_wait_of_answer(self) -> None:
-        """Leave out the time that an answer has waited for the loop, if there is an answer."""
-        if self._answered_at is not None:
-            waited, self._answered_at = self.at - self._answered_at, None
-            self.forgive(waited)
+    @property
+    def _at_answer(self) -> float:
+        return self.at if self._answered_at is None else self._answered_at
+
+    @property
+    def _moving(self) -> float:
+        # The clock of all spans: it stands still while the trial cannot go on.
+        return self._at_answer - (self.stopped.seconds - self._stopped_before)
 
     @contextmanager
-    def held_up(self, at_most: float) -> Iterator[TimeSpan]:
-        """Forgive the time of the block from its beginning on; what was too much is taken back at its end."""
-        with self._lock:
-            # What came before the block is counted first, else it would be taken for a part of it.
-            self.forgive_pending()
-            # Forgiven beforehand: else a deadline could cut off the agent in the middle of the block.
-            span = TimeSpan(self.at, self.at + at_most)
-            self._spans.append(span)
-            self._held_up.append(span)
-            self._count_excluded()
-            self._open += 1
-            self._settle()
+    def span(self, kind: Kind) -> Iterator[TimeSpan]:
+        """Count the block as charged, as uncharged, or as waiting for a request's turn or for a library.
+
+        Back-off is uncharged, and an attempt that may fail. The kind may be changed until the block ends.
+        """
+        span = self.begin_span(kind)
         try:
             yield span
         finally:
-            with self._lock:
-                self.forgive_pending()
-                span.ended = self.at
-                self._held_up.remove(span)
-                self._count_excluded()
-                self._open -= 1
-                self._settle()
-
-    @contextmanager
-    def excluded(self) -> Iterator[None]:
-        """Leave the time of the block out of ``elapsed``: a request waits for its turn, or for a library.
-
-        To be used within ``held_up``; while another request is under way the time counts.
-        """
-        with self._lock:
-            self._count_excluded()
-            self._excluding += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._count_excluded()
-                self._excluding -= 1
-
-    def _count_excluded(self) -> None:
-        now = self.at
-        # While any request under way is not excluded, the time counts as elapsed.
-        if self._excluding and self._excluding == self._open:
-            self._excluded_s += now - self._counted_at
-        self._counted_at = now
-
-    def forgive_frozen(self, seconds: float) -> None:
-        """Forgive the last seconds, in which no part of the trial could go on."""
-        with self._lock:
-            frozen = TimeSpan(max(0.0, self.at - seconds), self.at, frozen=True)
-            self._spans.append(frozen)
-            # Within time that is forgiven already, it is settled when that ends, and counts only if that was
-            # own time.
-            if not any(span.began <= frozen.began and frozen.ended <= span.ended for span in self._held_up):
-                self._settle()
-
-    def forgive_pending(self) -> None:
-        """Forgive the time that froze the trial since the last call, before a block is held up or ends.
-
-        So it counts where it was: within time that is forgiven already, or beside that.
-        """
-        with self._lock:
-            if self.pending_freeze is not None and (seconds := self.pending_freeze()) > 0:
-                self.forgive_frozen(seconds)
+            self.end_span(span)
 
     def charge(self, seconds: float) -> None:
-        """Count the last seconds as the trial's own, though they are part of time that is held up."""
+        """Charge the last seconds, though they are part of an uncharged span that is open."""
         with self._lock:
-            self._spans.append(TimeSpan(self.at - seconds, self.at, own=True))
-            self._settle()
+            self._spans.append(TimeSpan("charged", self._moving - seconds, self._moving))
 
-    def begin_request(self) -> None:
-        """Note that a request is under way, whose outcome decides whether its time counts; end it once."""
+    def begin_span(self, kind: Kind) -> TimeSpan:
+        span = TimeSpan(kind, self._moving)
         with self._lock:
-            self._count_excluded()
+            self._spans.append(span)
             self._open += 1
+        return span
 
-    def end_request(self, began: float, ended: float, *, failed: bool) -> None:
-        """Count the time of a request that was answered; forgive time that only failing ones took."""
+    def stop_span(self, span: TimeSpan) -> None:
+        """Let a span last no longer, whose kind is decided when it is ended."""
+        if span.ended is None:
+            span.ended = self._moving
+
+    def end_span(self, span: TimeSpan) -> None:
         with self._lock:
-            self._spans.append(TimeSpan(began, ended, own=not failed))
-            self._count_excluded()
+            self.stop_span(span)
             self._open -= 1
-            self._settle()
+            # With none open nothing later can overlap them.
+            if not self._open:
+                self._left_out_before = self._left_out()
+                self._spans.clear()
 
-    def _settle(self) -> None:
-        # Own time counts even where it is held up as well. Frozen time is forgiven even where it is own.
-        frozen = [span for span in self._spans if span.frozen]
-        own = [span for span in self._spans if span.own]
-        forgiven = _covered_seconds(self._spans)
-        if own or frozen:
-            forgiven = forgiven - _covered_seconds(own + frozen) + _covered_seconds(frozen)
-        changed, self._forgiven_of_spans = forgiven - self._forgiven_of_spans, forgiven
-        # With no request under way nothing later can overlap these spans.
-        if not self._open:
-            self._spans, self._forgiven_of_spans = [], 0.0
-        self.forgive(changed)
+    def _left_out(self) -> tuple[float, float]:
+        # Seconds that are not charged, and those that are not elapsed either.
+        with self._lock:
+            if not self._spans:
+                return self._left_out_before
+            now = self._moving
+            spans = sorted(
+                (span.began, now if span.ended is None else span.ended, span.kind) for span in self._spans
+            )
+        covered = _covered_seconds(spans, ("charged", "uncharged", "waiting"))
+        charged = _covered_seconds(spans, ("charged",))
+        elapsed = _covered_seconds(spans, ("charged", "uncharged"))
+        uncharged_before, unseen_before = self._left_out_before
+        return uncharged_before + covered - charged, unseen_before + covered - elapsed
+
+
+class Budget:
+    """What one trial has used of its allowance; checked before each step, updated after it."""
+
+    def __init__(self, allowed: Allowance, now: Callable[[], float] = time.monotonic) -> None:
+        self.allowed = allowed
+        self.time = TrialTime(now)
+        self._lock = threading.Lock()
+        self.steps = 0
+        self.tokens = 0
+        self.cost_usd = 0.0
+        self.reached: LimitReached | None = None
+        self._refused = 0
+
+    @property
+    def at(self) -> float:
+        """Seconds since the trial began, waiting included."""
+        return self.time.at
+
+    @property
+    def seconds(self) -> float:
+        """Seconds that count against the limit: without waiting, back-off and failed attempts."""
+        return self.time.charged
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds that have passed, without those in which the trial only waited for its turn."""
+        return self.time.elapsed
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Seconds that the trial's limit leaves, or None where there is no limit."""
+        return None if self.allowed.seconds is None else self.allowed.seconds - self.seconds
 
     def step(self) -> None:
         """Begin one more step, which is one request to the model.
@@ -238,8 +204,8 @@ class Budget:
         Raises LimitReached when the allowance of steps, seconds, tokens or money is used up.
         """
         allowed = self.allowed
-        # First, so that no seconds are counted that others have held up.
-        self.catch_up()
+        # First, so that no seconds are counted in which it could not go on.
+        self.time.stopped.catch_up()
         self._within("steps", allowed.steps, self.steps)
         self._within("tokens", allowed.tokens, self.tokens)
         self._within("cost_usd", allowed.cost_usd, self.cost_usd)
@@ -269,13 +235,12 @@ class Budget:
         raise self.reached
 
 
-def _covered_seconds(spans: Iterable[TimeSpan]) -> float:
+def _covered_seconds(spans: Sequence[tuple[float, float, str]], kinds: Sequence[str]) -> float:
+    """Return how long any span of these kinds lasts; they are in the order in which they began."""
     covered, until = 0.0, float("-inf")
-    # Time that several spans cover is counted once.
-    for span in sorted(spans, key=lambda span: span.began):
-        began, ended = span.began if span.began > until else until, span.ended
-        if ended > began:
-            covered += ended - began
+    for began, ended, kind in spans:
+        if kind in kinds and ended > until:
+            covered += ended - max(began, until)
             until = ended
     return covered
 

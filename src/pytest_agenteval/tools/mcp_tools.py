@@ -25,7 +25,7 @@ from pytest_agenteval.text.errors import McpServerDown
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 from pytest_agenteval.tools.http_declaration import schema_problems
 from pytest_agenteval.tools.mcp_client import ServedTool, read_served_tool
-from pytest_agenteval.tools.mcp_servers import START_S, LoopThread, ServerPool
+from pytest_agenteval.tools.mcp_servers import LoopThread, ServerPool
 from pytest_agenteval.tools.tool import Tool
 
 MOST_OF_NAME = 80
@@ -211,7 +211,7 @@ class TrialServers:
     async def _ask(self, tool: McpTool, args: Mapping[str, Any]) -> Any:
         servers = self._shared if tool.server.share == "session" else self._own
         # The trial is not charged for the start of a server.
-        with self._budget.held_up(START_S):
+        with self._budget.time.span("uncharged"):
             await asyncio.wrap_future(servers.start(tool.server))
         return await asyncio.wrap_future(servers.call(tool.server, tool.served_name, args))
 

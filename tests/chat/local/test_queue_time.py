@@ -18,7 +18,6 @@ class Queued:
     """Waits for ten seconds, and takes two."""
 
     model = Model("m", "hf/m")
-    longest_s = 100.0
 
     def __init__(self, clock: list[float], told: float | None) -> None:
         self._clock, self._told = clock, told

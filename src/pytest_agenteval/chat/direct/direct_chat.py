@@ -36,7 +36,7 @@ from pytest_agenteval.chat.direct.model_request import (
     url_of,
 )
 from pytest_agenteval.chat.model_prices import price_entry, with_own_price, with_table_price
-from pytest_agenteval.chat.models import DIRECT_SETTINGS, REQUEST_GRACE_S, REQUEST_SECONDS, key_names
+from pytest_agenteval.chat.models import DIRECT_SETTINGS, REQUEST_SECONDS, key_names
 from pytest_agenteval.chat.provider_failures import (
     UNUSABLE,
     AttemptFailed,
@@ -90,10 +90,6 @@ class DirectChat:
         self._asks = 0
         self._litellm: LitellmChat | None = None
         close_at_end(http_pool.close)
-
-    @property
-    def longest_s(self) -> float:
-        return self._timeout_s + REQUEST_GRACE_S
 
     async def prepare(self, messages: Sequence[ChatMessage] = (), **ask: Any) -> None:
         """Import what the request needs: it would block the loop for all trials."""

@@ -75,10 +75,6 @@ class HfChat:
         close_at_end(close)
 
     @property
-    def longest_s(self) -> float:
-        return self._timeout_s + GRACE_S
-
-    @property
     def loaded(self) -> Mapping[str, str]:
         """The model's device, dtype and quantization; empty before it is loaded."""
         ready = _ready.get(self._loading)

@@ -29,7 +29,6 @@ from pytest_agenteval.chat.local.loading import (
     request_params,
 )
 from pytest_agenteval.chat.local.server_keeper import GRACE_S, process_marker
-from pytest_agenteval.chat.models import REQUEST_GRACE_S
 from pytest_agenteval.chat.provider_failures import AttemptFailed
 from pytest_agenteval.chat.retries import http_chat
 from pytest_agenteval.processes.files import file_lock
@@ -274,10 +273,6 @@ class VllmChat:
         self._start_s = float(model.params.get("start_seconds", START_SECONDS))
         self._timeout_s = float(model.params.get("request_seconds", REQUEST_SECONDS))
         self._chat: DirectChat | LitellmChat | None = None
-
-    @property
-    def longest_s(self) -> float:
-        return self._timeout_s + REQUEST_GRACE_S
 
     async def prepare(self, messages: Sequence[ChatMessage] = (), **ask: Any) -> None:
         """Wait until the server answers; raises ProviderDown where it does not."""

@@ -18,8 +18,7 @@ from pytest_agenteval.cassettes.http.patches import intercepted_requests
 from pytest_agenteval.cassettes.http.scope import NotRecorded, Scope
 from pytest_agenteval.cassettes.tape import Library
 from pytest_agenteval.chat.model_traffic import ModelTape, ModelTraffic
-from pytest_agenteval.engine.agent_run import lazy_traffic
-from pytest_agenteval.engine.trial_resources import script_way
+from pytest_agenteval.engine.trial_resources import lazy_traffic, script_way
 from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import NO_PRICES, OWN_MODEL, Allowance, Prices, RecordMode
 from pytest_agenteval.records.recorder import Recorder
