@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from pytest_agenteval.compare.scoring.intervals import Interval, format_interval
@@ -41,7 +42,6 @@ from pytest_agenteval.text.formatting import (
     wrapped_lines,
 )
 
-Rulers = Mapping[str, frozenset[str]]
 FORMAT = 1
 
 
@@ -56,7 +56,7 @@ class LeaderboardRow(FrozenValue, frozen=True):
     path: str
     view: SuiteView
     scorecard: Scorecard | None
-    rulers: Rulers
+    rulers: Mapping[str, frozenset[str]]
     broken: str = ""
 
     @property
@@ -92,31 +92,21 @@ def leaderboards_of(runs: Iterable[Run], scorecards: Sequence[RegisteredScorecar
 def _standings_of(run: Run, scorecards: Iterable[RegisteredScorecard] = ()) -> Iterator[LeaderboardRow]:
     groups = entries_by_group(run)
     for suite in suite_views(run):
-        entries = groups[suite.group]
-        scorecard, broken = None, ""
+        entries, scorecard, broken = groups[suite.group], None, ""
         try:
             scorecard = scorecard_of(entries, scorecards)
         # The code of a benchmark must not cost a run its other tables.
         except BrokenScorecard as mistake:
             broken = str(mistake)
-        by_task: dict[str, frozenset[str]] = {}
-        known: dict[str, frozenset[str]] = {}
+        rulers: dict[str, frozenset[str]] = {}
+        # Most tasks have one ruler, and many the same: equal sets are one object.
+        known: dict[frozenset[str], frozenset[str]] = {}
         for entry in entries:
-            ruler, task = entry.digests.ruler, entry.key.task
-            if ruler:
-                # Most tasks have one ruler, and many the same: equal sets are one object.
-                alone = known.setdefault(ruler, frozenset((ruler,)))
-                before = by_task.setdefault(task, alone)
-                if before is not alone:
-                    by_task[task] = before | alone
-        yield LeaderboardRow(
-            run=run.name,
-            path=str(run.folder),
-            view=suite,
-            scorecard=scorecard,
-            rulers=by_task,
-            broken=broken,
-        )
+            ruler, before = entry.digests.ruler, rulers.get(entry.key.task, frozenset())
+            if ruler and ruler not in before:
+                both = before | {ruler}
+                rulers[entry.key.task] = known.setdefault(both, both)
+        yield LeaderboardRow(run.name, str(run.folder), suite, scorecard, rulers, broken)
 
 
 def suite_entries(run: Run, suite: SuiteView) -> list[JournalEntry]:
@@ -292,39 +282,40 @@ def scorecard_tables(standing: LeaderboardRow, scorecard: Scorecard) -> Iterator
     )
     if beside := dict.fromkeys(metric.name for group in scorecard.groups for metric in group.beside):
         columns = tuple(
-            _column(name, [_beside_metric(group, name) for group in scorecard.groups]) for name in beside
+            _column(name, (_metric_named(name, group.beside) for group in scorecard.groups))
+            for name in beside
         )
         word = scorecard.group_word
         groups = tuple(group.name for group in scorecard.groups)
         yield ReportTable(f"metrics of every {word}, in no {word}'s value", word, groups, (columns,))
 
 
-def _metric_columns(metrics: Iterable[Metric | None]) -> tuple[TableColumn, TableColumn, TableColumn]:
-    metrics = list(metrics)
+def _metric_columns(metrics: Sequence[Metric | None]) -> tuple[TableColumn, TableColumn, TableColumn]:
+    """Give the columns of the figures of groups: value, interval, and how many tasks could tell."""
+    intervals = (format_interval(metric.interval if metric else None) for metric in metrics)
+    tasks = (str(metric.tasks if metric else 0) for metric in metrics)
     return (
-        TableColumn("value", tuple(map(_format_metric, metrics))),
-        TableColumn(
-            "95 %", tuple(format_interval(metric.interval if metric else None) for metric in metrics)
-        ),
-        TableColumn("tasks", tuple(str(metric.tasks if metric else 0) for metric in metrics)),
+        _column("value", metrics),
+        TableColumn("95 %", tuple(intervals)),
+        TableColumn("tasks", tuple(tasks)),
     )
+
+
+def _column(name: str, metrics: Iterable[Metric | None]) -> TableColumn:
+    return TableColumn(name, tuple(map(_format_metric, metrics)))
 
 
 def _format_metric(metric: Metric | None) -> str:
     """Write the figure of a group or of one of its metrics, marked where some of its tasks lack a judge."""
-    return mark_unjudged(format_figure(metric.value), metric.unjudged) if metric else format_figure(None)
+    return mark_unjudged(format_figure(metric.value), metric.unjudged) if metric else NOT_KNOWN
 
 
 def _format_total(scorecard: Scorecard | None) -> str:
     """Write a total, marked where a group of any of its parts lacks a judge's grade."""
     total = scorecard.total if scorecard else None
     if scorecard is None or total is None:
-        return format_figure(None)
+        return NOT_KNOWN
     return _marked(scorecard, total.value, (name for part in total.parts for name in part.groups))
-
-
-def _beside_metric(group: MetricGroup | None, name: str) -> Metric | None:
-    return _metric_named(name, group.beside if group else ())
 
 
 def _metric_named(name: str, metrics: Iterable[Metric]) -> Metric | None:
@@ -387,30 +378,28 @@ WIDEST_TITLE = 16
 
 def leaderboard_tables(board: Leaderboard) -> Iterator[ReportTable]:
     """Give the table of a board and, where its suite has a scorecard, one for each group of metrics."""
-    if board.has_scorecard:
-        yield _by_group(board)
-        rows = [row for row in board.standings if row.scorecard]
-        for name in _group_names(rows):
-            groups = _groups(rows, name)
-            # A newer version of a benchmark may have a group that older runs lack.
-            decided = [group for group in groups if group]
-            if not any(metric.tasks for group in decided for metric in (group.total, *group.beside)):
-                continue
-            own = dict.fromkeys(metric.name for group in decided for metric in group.metrics)
-            beside = dict.fromkeys(metric.name for group in decided for metric in group.beside)
-            # The group's own metrics are one block of columns and those beside it another, so that a table
-            # that is too wide is split between them.
-            columns = (
-                *_metric_columns([group.total if group else None for group in groups]),
-                *(
-                    _column(name, [_metric_named(name, group.metrics if group else ()) for group in groups])
-                    for name in own
-                ),
-            )
-            common = (_column(name, [_beside_metric(group, name) for group in groups]) for name in beside)
-            yield ReportTable(name, "model", _names(rows), (columns, tuple(common)))
-    else:
+    if not board.has_scorecard:
         yield _by_bucket(board)
+        return
+    yield _by_group(board)
+    rows = [row for row in board.standings if row.scorecard]
+    for name in _group_names(rows):
+        # A newer version of a benchmark may have a group that older runs lack.
+        groups = _groups(rows, name)
+        decided = [group for group in groups if group]
+        if not any(metric.tasks for group in decided for metric in (group.total, *group.beside)):
+            continue
+        # The group's own metrics are one block of columns and those beside it another, so that a table that
+        # is too wide is split between them.
+        own, beside = (
+            tuple(
+                _column(metric, (_metric_named(metric, side(group)) if group else None for group in groups))
+                for metric in dict.fromkeys(metric.name for group in decided for metric in side(group))
+            )
+            for side in (attrgetter("metrics"), attrgetter("beside"))
+        )
+        figures = _metric_columns([group.total if group else None for group in groups])
+        yield ReportTable(name, "model", _names(rows), ((*figures, *own), beside))
 
 
 def board_lines(boards: Iterable[Leaderboard], width: int) -> Iterator[StyledLine]:
@@ -425,32 +414,38 @@ def _by_group(board: Leaderboard) -> ReportTable:
     )
     # The first column is what rows are ordered by: the total, or the score where a benchmark has no total.
     figure = next((row.total.name for row in rows if row.total), "")
-    figures = [_format_total(row.scorecard) if figure else mean_cell(row.view.total) for row in rows]
-    intervals = [
-        format_interval(row.total.interval if row.total else None)
-        if figure
-        else interval_cell(row.view.total)
-        for row in rows
-    ]
-    return ReportTable(
-        title=_title(board),
-        head="model",
-        names=_names(rows),
-        groups=(
-            (
-                TableColumn(figure or "score", tuple(figures)),
-                TableColumn("95 %", tuple(intervals)),
-                TableColumn("trials", tuple(trials_cell(row.view.total) for row in rows)),
-            ),
-            groups,
-        ),
-        notes=tuple(map(TableNote, (*_scorecard_notes(rows), *_remarks(board)))),
-        caveats=tuple(_without_judge(rows)),
+    if figure:
+        figures = [_format_total(row.scorecard) for row in rows]
+        intervals = [format_interval(row.total.interval if row.total else None) for row in rows]
+    else:
+        figures = [mean_cell(row.view.total) for row in rows]
+        intervals = [interval_cell(row.view.total) for row in rows]
+    columns = (
+        TableColumn(figure or "score", tuple(figures)),
+        TableColumn("95 %", tuple(intervals)),
+        TableColumn("trials", tuple(trials_cell(row.view.total) for row in rows)),
     )
+    notes = (*_scorecard_notes(rows), *_remarks(board))
+    return _board_table(board, "model", _names(rows), (columns, groups), notes)
 
 
-def _column(name: str, metrics: Sequence[Metric | None]) -> TableColumn:
-    return TableColumn(name, tuple(map(_format_metric, metrics)))
+def _board_table(
+    board: Leaderboard,
+    head: str,
+    names: tuple[str, ...],
+    groups: tuple[tuple[TableColumn, ...], ...],
+    notes: Iterable[str],
+) -> ReportTable:
+    rows = board.standings
+    title = one_line(
+        f"{board.suite}: {pluralize(len({row.path for row in rows}), 'run')}, best first", MOST_TITLE
+    )
+    caveats = [
+        f"{name}: {judge_caveat(row.view.total)}" if len(rows) > 1 else judge_caveat(row.view.total)
+        for name, row in zip(_names(rows), rows, strict=True)
+        if row.view.total.lacking
+    ]
+    return ReportTable(title, head, names, groups, tuple(map(TableNote, notes)), tuple(caveats))
 
 
 def _group_names(rows: Sequence[LeaderboardRow]) -> Iterable[str]:
@@ -474,27 +469,18 @@ def _by_bucket(board: Leaderboard) -> ReportTable:
         legend = tuple(f"{number}: {name}" for number, name in zip(numbers, titles, strict=True))
         titles = numbers
 
-    def cells(total: GroupStatistics) -> tuple[str, str, str]:
-        return mean_cell(total), interval_cell(total), trials_cell(total)
-
     columns = tuple(
-        TableColumn(title, (*cells(row.view.total), *(_bucket_cell(row, name) for name in buckets)))
+        TableColumn(
+            title,
+            (
+                *(cell(row.view.total) for cell in (mean_cell, interval_cell, trials_cell)),
+                *(_bucket_cell(row, name) for name in buckets),
+            ),
+        )
         for title, row in zip(titles, rows, strict=True)
     )
     names = ("score", "95 %", "trials", *(one_line(name, MOST_NAME) or NOT_KNOWN for name in buckets))
-    return ReportTable(
-        title=_title(board),
-        head="bucket",
-        names=names,
-        groups=(columns,),
-        notes=tuple(map(TableNote, (*legend, *_remarks(board)))),
-        caveats=tuple(_without_judge(rows)),
-    )
-
-
-def _title(board: Leaderboard) -> str:
-    runs = {row.path for row in board.standings}
-    return one_line(f"{board.suite}: {pluralize(len(runs), 'run')}, best first", MOST_TITLE)
+    return _board_table(board, "bucket", names, (columns,), (*legend, *_remarks(board)))
 
 
 def _names(rows: Sequence[LeaderboardRow]) -> tuple[str, ...]:
@@ -502,12 +488,6 @@ def _names(rows: Sequence[LeaderboardRow]) -> tuple[str, ...]:
     times = Counter(row.view.who for row in rows)
     names = [row.view.who if times[row.view.who] == 1 else f"{row.view.who} {row.run}" for row in rows]
     return tuple(one_line(name, MOST_NAME) for name in names)
-
-
-def _without_judge(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
-    for name, row in zip(_names(rows), rows, strict=True):
-        if row.view.total.lacking:
-            yield f"{name}: {judge_caveat(row.view.total)}" if len(rows) > 1 else judge_caveat(row.view.total)
 
 
 def _bucket_cell(row: LeaderboardRow, name: str) -> str:

@@ -182,54 +182,44 @@ def scorecard_of(
 
 
 def _mistakes(made: object) -> Iterator[str]:
-    """Say what is wrong with a scorecard that a benchmark returned."""
+    """Say what is wrong with a scorecard that a benchmark returned; of most mistakes the first is enough."""
     # Checked before anything is drawn: a wrong one would take all tables of the run with it.
     if made is None:
         return
     if not isinstance(made, Scorecard):
         yield f"expected a Scorecard or None; found {made!r:.80}"
         return
-    groups: Iterable[object] = made.groups
-    if not isinstance(groups, tuple | list) or not groups:
-        yield f"groups: expected one or more; found {groups!r:.80}"
+    if not isinstance(made.groups, tuple | list) or not made.groups:
+        yield f"groups: expected one or more; found {made.groups!r:.80}"
         return
-    for index, group in enumerate(groups):
+    for index, group in enumerate(made.groups):
         yield from _group_mistakes(f"groups[{index}]", group)
     names = [group.name for group in made.groups]
     yield from (f"groups: {name!r} is there twice" for name in names if names.count(name) > 1)
     if made.total is not None:
-        yield from _total_mistakes(made.total)
+        yield from _wrong("total", made.total, Total, "a Total or None", ("value",))
+        for index, part in enumerate(made.total.parts):
+            yield from _wrong(f"total.parts[{index}]", part, TotalPart, "a TotalPart", ("value", "weight"))
     if not isinstance(made.notes, tuple | list) or not all(isinstance(note, str) for note in made.notes):
         yield f"notes: expected texts; found {made.notes!r:.80}"
 
 
 def _group_mistakes(place: str, group: object) -> Iterator[str]:
-    if not isinstance(group, MetricGroup):
-        yield f"{place}: expected a MetricGroup; found {group!r:.80}"
+    yield from _wrong(place, group, MetricGroup, "a MetricGroup")
+    assert isinstance(group, MetricGroup)
+    yield from _wrong(f"{place}.total", group.total, Metric, "a Metric", ("value",))
+    for field, metrics in (("metrics", group.metrics), ("beside", group.beside)):
+        yield from _wrong(f"{place}.{field}", metrics, tuple | list, "metrics")
+        for index, metric in enumerate(metrics):
+            yield from _wrong(f"{place}.{field}[{index}]", metric, Metric, "a Metric", ("value",))
+
+
+def _wrong(place: str, found: object, kind: Any, what: str, figures: Sequence[str] = ()) -> Iterator[str]:
+    """Give a mistake where an object is of another kind, or has a figure that is no finite number or None."""
+    if not isinstance(found, kind):
+        yield f"{place}: expected {what}; found {found!r:.80}"
         return
-    metrics = {"total": group.total}
-    for field, row in (("metrics", group.metrics), ("beside", group.beside)):
-        if isinstance(row, tuple | list):
-            metrics.update({f"{field}[{index}]": metric for index, metric in enumerate(row)})
-        else:
-            yield f"{place}.{field}: expected metrics; found {row!r:.80}"
-    for field, metric in metrics.items():
-        if not isinstance(metric, Metric):
-            yield f"{place}.{field}: expected a Metric; found {metric!r:.80}"
-        elif not _is_figure(metric.value):
-            yield f"{place}.{field}.value: expected a finite number or None; found {metric.value!r:.80}"
-
-
-def _total_mistakes(total: object) -> Iterator[str]:
-    if not isinstance(total, Total):
-        yield f"total: expected a Total or None; found {total!r:.80}"
-        return
-    if not _is_figure(total.value):
-        yield f"total.value: expected a finite number or None; found {total.value!r:.80}"
-    for index, part in enumerate(total.parts):
-        if not (isinstance(part, TotalPart) and _is_figure(part.value) and _is_figure(part.weight)):
-            yield f"total.parts[{index}]: expected a TotalPart with finite numbers; found {part!r:.80}"
-
-
-def _is_figure(value: object) -> bool:
-    return value is None or (isinstance(value, int | float) and math.isfinite(value))
+    for name in figures:
+        value = getattr(found, name)
+        if value is not None and not (isinstance(value, int | float) and math.isfinite(value)):
+            yield f"{place}.{name}: expected a finite number or None; found {value!r:.80}"
