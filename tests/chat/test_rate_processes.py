@@ -14,10 +14,10 @@ ASKER = """
 import asyncio, sys, time
 from pathlib import Path
 from pytest_agenteval.chat.rate_limiter import RateLimiters
-from pytest_agenteval.chat.rate_shares import FileShareStore, RateLimits
+from pytest_agenteval.chat.rate_shares import FileShares, RateLimits
 
 file, log, width, requests, seconds = sys.argv[1], open(sys.argv[2], "w"), *map(float, sys.argv[3:])
-limiters = RateLimiters(FileShareStore(Path(file)), 50)
+limiters = RateLimiters(FileShares(Path(file)), 50)
 limiter = limiters.limiter("m", "m", RateLimits(at_once=int(width), at_start=int(width)))
 
 async def ask():

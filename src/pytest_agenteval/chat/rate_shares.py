@@ -5,15 +5,15 @@ Reports and shares are plain data, and every time is an argument, so that the st
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping
-from math import ceil
 from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
 
-from pytest_agenteval.processes.files import LockedState
+from pytest_agenteval.processes.files import POSIX, LockedState
 from pytest_agenteval.processes.process_groups import is_running
 from pytest_agenteval.records.record import NOTHING, Record
 
@@ -63,10 +63,10 @@ class RefusedRequests(Record, frozen=True):
 class LimiterReport(Record, frozen=True):
     """What happened to one process's requests to one model since its last report.
 
-    ``process`` is its process id and a random suffix. ``most`` is how many requests it would have under way
-    at most, 0 if it leaves; ``tokens`` is an estimate for those that wait. ``started`` were sent, ``replied``
-    were answered. Of its last share it returns ``unused_starts`` and ``unused_tokens``, below 0 where more
-    was used than estimated. ``dropped`` means that a request ended without a result.
+    ``process`` is its process id and a random suffix; ``most`` is how many requests it would have under way
+    at most. Of those that wait, ``tokens`` are the estimates of the first ones, empty without a limit of
+    tokens. ``ended`` are no longer under way, of which ``replied`` were answered; they took
+    ``further_tokens`` beyond their estimates, or less. ``dropped`` means that one ended without a result.
     """
 
     process: str
@@ -74,35 +74,29 @@ class LimiterReport(Record, frozen=True):
     name: str
     limits: RateLimits
     most: int = 1
-    in_flight: int = 0
     waiting: int = 0
-    tokens: int = 0
-    started: int = 0
+    tokens: tuple[int, ...] = ()
+    ended: int = 0
     replied: int = 0
-    unused_starts: int = 0
-    unused_tokens: int = 0
+    further_tokens: int = 0
     refusals: RefusedRequests | None = None
     failure: ModelFailure | None = None
     dropped: bool = False
 
 
 class RateShare(Record, frozen=True):
-    """What one process may do with one model until its next report.
+    """What one process may do with one model.
 
-    It may have ``at_once`` requests under way and start ``starts`` more, of ``tokens`` together; None is no
-    limit. A process with waiting requests reports again after ``again_s`` seconds. ``replied`` counts the
-    replies to all processes. ``is_in_trouble``: the model replies to nobody at the moment; ``down``: it is
-    given up for this run. ``others_wait``: another process wants a place that this one gives back.
+    It may start ``starts`` of its waiting requests. After ``again_s`` seconds more may be possible, 0 where
+    only the end of a request can help. ``replied`` counts the replies to all processes. ``is_in_trouble``:
+    the model replies to nobody at the moment; ``down``: it is given up for this run.
     """
 
-    at_once: int = 0
-    starts: int | None = None
-    tokens: int | None = None
+    starts: int = 0
     again_s: float = 0.0
     replied: int = 0
     is_in_trouble: bool = False
     down: ModelFailure | None = None
-    others_wait: bool = False
 
 
 class ModelStanding(Record, frozen=True):
@@ -124,28 +118,22 @@ class ModelStanding(Record, frozen=True):
 
 
 class ShareStore(Protocol):
-    """Shares models among the processes of a run; all that goes in and out is plain data."""
+    """Shares models among the processes of a run; a call may wait for another process or machine."""
 
-    async def exchange(self, report: LimiterReport) -> RateShare:
+    def exchange(self, report: LimiterReport) -> RateShare:
         """Note a process's report about a model, and give the share that it gets."""
-
-    async def leave(self, process: str) -> None:
-        """Take back the shares of a process that sends no more requests."""
-
-    async def standings(self) -> tuple[ModelStanding, ...]:
-        """Give the standing of every model that was used."""
 
 
 FIRST_WAIT_S = 1.0
 LONGEST_BACKOFF_S = 15.0
 LONGEST_WAIT_S = 60.0
-# Seconds after which a process that waits for others reports again, if not earlier.
-LOOK_AGAIN_S = 0.5
-# The earliest, in seconds, that a process that was granted nothing reports again.
+# A probe without a result for so many seconds counts as lost.
+PROBE_LOST_S = 600.0
+# The earliest, in seconds, that a process asks again for a limit per minute.
 SOON_S = 0.02
 
 
-class TokenBucket(msgspec.Struct):
+class Bucket(msgspec.Struct):
     """The unused part of a limit per minute: it fills evenly, and holds a twelfth of a minute's.
 
     In no minute is more used than the limit, as long as no request used more than was estimated.
@@ -154,28 +142,29 @@ class TokenBucket(msgspec.Struct):
     level: float
     filled_at: float
 
-    def fill(self, limit: float, now: float) -> float:
-        """Add what has come since the last call, and give the most that the bucket holds."""
-        holds = max(1.0, limit / 12)
-        self.level = min(holds, self.level + (now - self.filled_at) * _per_second(limit, holds))
+    def fill(self, limit: float, now: float) -> None:
+        """Add what has come since the last call."""
+        self.level = min(_bucket_size(limit), self.level + (now - self.filled_at) * _per_second(limit))
         self.filled_at = now
-        return holds
 
 
-def _per_second(limit: float, holds: float) -> float:
+def _bucket_size(limit: float) -> float:
+    return max(1.0, limit / 12)
+
+
+def _per_second(limit: float) -> float:
     # A whole bucket may be used at once, and what then comes within a minute has to fit in beside it.
-    return (limit - holds + 0.9) / 60
+    return (limit - _bucket_size(limit) + 0.9) / 60
 
 
 class ProcessState(msgspec.Struct):
-    """One process's places at a model, and how many requests it has started."""
+    """One process's requests to a model: under way, waiting, and started since the first."""
 
     seen: float
     most: int = 1
     in_flight: int = 0
     waiting: int = 0
-    held: int = 0
-    served: float = 0.0
+    started: float = 0.0
 
 
 class ModelState(msgspec.Struct):
@@ -201,75 +190,56 @@ class ModelState(msgspec.Struct):
     refused: dict[str, int] = {}
     least: int = 0
     outages: int = 0
-    requests: TokenBucket | None = None
-    tokens: TokenBucket | None = None
+    requests: Bucket | None = None
+    tokens: Bucket | None = None
     members: dict[str, ProcessState] = {}
 
 
 def new_state(report: LimiterReport, now: float) -> ModelState:
     """Give the state of a model before the first request."""
     limits = report.limits
-    state = ModelState(report.name, float(limits.at_start))
-    if limits.requests_per_minute is not None:
-        state.requests = TokenBucket(max(1.0, limits.requests_per_minute / 12), now)
-    if limits.tokens_per_minute is not None:
-        state.tokens = TokenBucket(max(1.0, limits.tokens_per_minute / 12), now)
-    return state
+    buckets = [
+        None if limit is None else Bucket(_bucket_size(limit), now)
+        for limit in (limits.requests_per_minute, limits.tokens_per_minute)
+    ]
+    return ModelState(report.name, float(limits.at_start), requests=buckets[0], tokens=buckets[1])
 
 
 def exchange_report(
-    state: ModelState, report: LimiterReport, now: float, is_gone: Callable[[str, float], bool] | None = None
+    state: ModelState, report: LimiterReport, now: float, is_gone: Callable[[str, float], bool]
 ) -> RateShare:
     """Note a report and give the share of the process that made it.
 
     ``is_gone`` says whether a process that has not reported for so many seconds has ended.
     """
-    if is_gone is not None and len(state.members) > (report.process in state.members):
-        for name, other in list(state.members.items()):
-            if name != report.process and is_gone(name, now - other.seen):
-                remove_process(state, name)
+    for name, other in list(state.members.items()):
+        if name != report.process and is_gone(name, now - other.seen):
+            remove_process(state, name)
     member = state.members.get(report.process)
     if member is None:
-        member = state.members[report.process] = ProcessState(now)
-    if report.waiting and not (member.waiting or member.in_flight):
         # A process that joins later has no claim to what the others got before.
-        busy = [each.served for each in state.members.values() if each is not member and each.waiting]
-        member.served = max(member.served, min(busy, default=0.0))
-    member.seen, member.most = now, report.most
-    member.in_flight, member.waiting = report.in_flight, report.waiting
-    member.served += report.started
-    if state.requests is not None:
-        state.requests.level += report.unused_starts
+        started = min((each.started for each in state.members.values() if each.waiting), default=0.0)
+        member = state.members[report.process] = ProcessState(now, started=started)
+    member.seen, member.most, member.waiting = now, report.most, report.waiting
+    member.in_flight = max(0, member.in_flight - report.ended)
     if state.tokens is not None:
-        state.tokens.level += report.unused_tokens
+        state.tokens.level -= report.further_tokens
     if report.refusals is not None:
-        for status, number in report.refusals.statuses.items():
-            state.refused[status] = state.refused.get(status, 0) + number
-        # Once for each round trip: all others of the burst were sent before the model was known to be full.
-        if state.rounds == 0 and now - report.refusals.began_ago_s >= state.halved_at:
-            state.width = max(1.0, min(state.width, _most_at_once(state, report.limits)) / 2)
-            state.least = min(state.least or int(state.width), int(state.width))
-            state.is_ramping, state.halved_at = False, now
-        # However long the provider asks for, the model is probed again after a minute.
-        wait_s = min(report.refusals.wait_s, LONGEST_WAIT_S)
-        _back_off(state, report.refusals.failure, report.limits, now, wait_s)
+        _note_refusals(state, report.refusals, report.limits, now)
     if report.failure is not None:
         _note_failure(state, report.failure, report.limits, now)
     # Its probe ended without a result, so that another process may probe.
     if report.dropped and state.probe == report.process:
         state.probe = ""
     if report.replied:
-        state.replied += report.replied
-        state.strikes = 0
-        if state.down is None and now >= state.quiet_until:
-            # Not while nothing may start: what arrives then may have been sent before.
-            state.rounds, state.probe = 0, ""
-        in_flight = sum(each.in_flight for each in state.members.values())
-        # Else nothing shows that the model would take more.
-        if 2 * (in_flight + report.replied) >= state.width:
-            grown = report.replied if state.is_ramping else report.replied / state.width
-            state.width = max(state.width, min(state.width + grown, _most_at_once(state, report.limits)))
-    return _share_of(state, report, member, now)
+        _note_replies(state, report, now)
+    share = _share_of(state, report, member, now)
+    member.in_flight += share.starts
+    member.waiting -= share.starts
+    member.started += share.starts
+    if not (member.in_flight or member.waiting):
+        remove_process(state, report.process)
+    return share
 
 
 def remove_process(state: ModelState, process: str) -> None:
@@ -281,7 +251,7 @@ def remove_process(state: ModelState, process: str) -> None:
 def standing_of(
     model: str, state: ModelState, now: float, is_gone: Callable[[str, float], bool]
 ) -> ModelStanding:
-    busy = ((name, each.seen) for name, each in state.members.items() if each.in_flight or each.waiting)
+    is_busy = any(not is_gone(name, now - each.seen) for name, each in state.members.items())
     return ModelStanding(
         model=model,
         name=state.name,
@@ -289,9 +259,34 @@ def standing_of(
         least=state.least,
         outages=state.outages,
         is_in_trouble=state.rounds > 0,
-        is_tried=now < state.quiet_until or any(not is_gone(name, now - seen) for name, seen in busy),
+        is_tried=now < state.quiet_until or is_busy,
         down=state.down,
     )
+
+
+def _note_replies(state: ModelState, report: LimiterReport, now: float) -> None:
+    state.replied += report.replied
+    state.strikes = 0
+    if state.down is None and now >= state.quiet_until:
+        # Not while nothing may start: what arrives then may have been sent before.
+        state.rounds, state.probe = 0, ""
+    in_flight = sum(each.in_flight for each in state.members.values())
+    # Else nothing shows that the model would take more.
+    if 2 * (in_flight + report.replied) >= state.width:
+        grown = report.replied if state.is_ramping else report.replied / state.width
+        state.width = max(state.width, min(state.width + grown, _most_at_once(state, report.limits)))
+
+
+def _note_refusals(state: ModelState, refusals: RefusedRequests, limits: RateLimits, now: float) -> None:
+    for status, number in refusals.statuses.items():
+        state.refused[status] = state.refused.get(status, 0) + number
+    # Once for each round trip: all others of the burst were sent before the model was known to be full.
+    if state.rounds == 0 and now - refusals.began_ago_s >= state.halved_at:
+        state.width = max(1.0, min(state.width, _most_at_once(state, limits)) / 2)
+        state.least = min(state.least or int(state.width), int(state.width))
+        state.is_ramping, state.halved_at = False, now
+    # However long the provider asks for, the model is probed again after a minute.
+    _back_off(state, refusals.failure, limits, now, min(refusals.wait_s, LONGEST_WAIT_S))
 
 
 def _note_failure(state: ModelState, failure: ModelFailure, limits: RateLimits, now: float) -> None:
@@ -338,102 +333,64 @@ def _most_at_once(state: ModelState, limits: RateLimits) -> float:
 def _share_of(state: ModelState, report: LimiterReport, member: ProcessState, now: float) -> RateShare:
     if state.down is not None:
         return RateShare(replied=state.replied, is_in_trouble=True, down=state.down)
-    if report.most == 0:
-        remove_process(state, report.process)
-        return RateShare(replied=state.replied, is_in_trouble=state.rounds > 0)
     if now < state.quiet_until:
-        member.held = member.in_flight
-        again_s = state.quiet_until - now
-        return RateShare(member.in_flight, 0, 0, again_s, state.replied, is_in_trouble=state.rounds > 0)
+        return RateShare(0, state.quiet_until - now, state.replied, is_in_trouble=state.rounds > 0)
     if state.rounds:
-        # A probe without a result for ten minutes counts as lost.
-        is_lost = now - state.probe_since > 600.0
-        is_free = not state.probe or is_lost or state.probe not in state.members
-        is_mine = is_free and report.waiting > 0
-        if is_mine:
+        is_lost = now - state.probe_since > PROBE_LOST_S
+        starts = int(report.waiting > 0 and (not state.probe or is_lost or state.probe not in state.members))
+        if starts:
             state.probe, state.probe_since = report.process, now
-        member.held = member.in_flight + is_mine
-        return RateShare(member.held, int(is_mine), None, LOOK_AGAIN_S, state.replied, is_in_trouble=True)
-    width = int(min(state.width, _most_at_once(state, report.limits)))
-    if len(state.members) == 1:
-        member.held, others_wait = max(width, member.in_flight), False
-    else:
-        mine, others_wait = _fair_places(state, member, width)
-        free = width - sum(each.held for each in state.members.values() if each is not member)
-        member.held = max(member.in_flight, min(mine, free))
-    starts, starts_in_s = _grant_starts(state, report, now)
-    tokens, tokens_in_s = _grant_tokens(state, report, now)
-    is_free = member.held - member.in_flight > 0
-    again_s = max(starts_in_s, tokens_in_s) if is_free else LOOK_AGAIN_S
-    return RateShare(member.held, starts, tokens, again_s, state.replied, others_wait=others_wait)
+        return RateShare(starts, 0.0, state.replied, is_in_trouble=True)
+    others = [each for each in state.members.values() if each is not member]
+    starts = min(report.waiting, _free_places(state, member, others, report.limits))
+    # Processes that got less so far come first.
+    behind = sum(member.started > each.started for each in others if each.waiting)
+    waits = []
+    if (limit := report.limits.requests_per_minute) is not None and (bucket := state.requests) is not None:
+        bucket.fill(limit, now)
+        if starts > (granted := max(0, int(bucket.level + 1e-9) - behind)):
+            starts = granted
+            waits.append((1 - bucket.level) / _per_second(limit))
+    if (limit := report.limits.tokens_per_minute) is not None and (bucket := state.tokens) is not None:
+        bucket.fill(limit, now)
+        for place, tokens in enumerate(report.tokens[:starts]):
+            # A request that needs more than the bucket holds starts all the same, with all that there is.
+            needed = min(tokens, _bucket_size(limit))
+            if bucket.level < needed + (behind and place == 0):
+                starts = place
+                waits.append((needed - bucket.level) / _per_second(limit))
+                break
+            bucket.level -= tokens
+    if state.requests is not None:
+        state.requests.level -= starts
+    again_s = max(SOON_S, *waits) if waits else 0.0
+    return RateShare(starts, again_s, state.replied)
 
 
-def _fair_places(state: ModelState, member: ProcessState, width: int) -> tuple[int, bool]:
-    """Give how many of ``width`` places a process should have, and whether others want more than theirs.
+def _free_places(
+    state: ModelState, member: ProcessState, others: list[ProcessState], limits: RateLimits
+) -> int:
+    """Give how many more requests a process may have under way.
 
-    All get the same number, except those that want less. The remainder of the division goes to those that got
-    least so far; places that nobody wants are shared out as a reserve.
+    All have the same number of places, except those that want less; the remainder of the division goes to
+    those that got least so far. A place beyond its own is free as long as no other process wants it.
     """
-    wanting = sorted(
-        (each.in_flight + each.waiting, each.served, name) for name, each in state.members.items()
-    )
-    places, left = {}, width
-    while wanting and wanting[0][0] <= left // len(wanting):
-        wanted, _, name = wanting.pop(0)
-        places[name] = wanted
-        left -= wanted
-    each_has, over = divmod(left, len(wanting) or 1)
-    for position, (_, name) in enumerate(sorted((served, name) for _, served, name in wanting)):
-        places[name] = each_has + (position < over)
-    spare = 0 if wanting else left // len(places)
-    mine = next(name for name, each in state.members.items() if each is member)
-    others_wait = any(each.waiting > 0 for name, each in state.members.items() if name != mine)
-    return places[mine] + spare, others_wait
-
-
-def _grant_starts(state: ModelState, report: LimiterReport, now: float) -> tuple[int | None, float]:
-    """Grant requests of the limit per minute; give them with the seconds until there is one more."""
-    limit, bucket = report.limits.requests_per_minute, state.requests
-    if limit is None or bucket is None:
-        return None, 0.0
-    holds = bucket.fill(limit, now)
-    granted = min(report.waiting, _portion(state, report, int(bucket.level + 1e-9)))
-    bucket.level -= granted
-    return granted, max(SOON_S, (1 - bucket.level) / _per_second(limit, holds))
-
-
-def _grant_tokens(state: ModelState, report: LimiterReport, now: float) -> tuple[int | None, float]:
-    """Grant tokens of the limit per minute; give them with the seconds until there are enough.
-
-    After a request that needs more than there is, all others wait.
-    """
-    limit, bucket = report.limits.tokens_per_minute, state.tokens
-    if limit is None or bucket is None:
-        return None, 0.0
-    holds = bucket.fill(limit, now)
-    wanted = min(report.tokens, ceil(holds))
-    granted = min(wanted, max(0, int(bucket.level)))
-    needed = min(holds, report.tokens / max(1, report.waiting))
-    # Less than the next request needs would not start it, so the tokens stay in the bucket.
-    if granted < needed or _portion(state, report, 1) == 0:
-        granted = 0
-    bucket.level -= granted
-    return granted, max(SOON_S, (needed - bucket.level) / _per_second(limit, holds))
-
-
-def _portion(state: ModelState, report: LimiterReport, level: int) -> int:
-    """Give how much of ``level`` a process may take; processes that got less so far come first."""
-    mine = state.members[report.process]
-    others = [each for each in state.members.values() if each is not mine and each.waiting]
-    if not others or level <= 0:
-        return max(0, level)
-    behind = sum(mine.served > each.served for each in others)
-    return max(0, (level - behind) // (len(others) + 1)) or int(level > behind)
+    width = int(min(state.width, _most_at_once(state, limits)))
+    if not others:
+        return max(0, width - member.in_flight)
+    each_has, over = divmod(width, len(others) + 1)
+    ranked = sorted(state.members.items(), key=lambda item: (item[1].started, item[0]))
+    reserved = 0
+    for rank, (_, each) in enumerate(ranked):
+        if each is not member:
+            wanted = min(each_has + (rank < over), each.in_flight + each.waiting)
+            reserved += max(each.in_flight, wanted)
+    return max(0, width - reserved - member.in_flight)
 
 
 # Seconds without a report after which a check is made whether the process has ended.
 SILENT_S = 1.5
-# Seconds without a report after which a process loses its share, on whatever machine it is.
+# Seconds without a report after which a process loses its places, on whatever machine it is.
 LOST_S = 60.0
 
 
@@ -441,51 +398,37 @@ class LocalShares:
     """The shares of all models in this process, which is alone or holds the shares of others."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        self._now = now
+        self._now, self._lock = now, threading.Lock()
         self._states: dict[str, ModelState] = {}
 
     def exchange(self, report: LimiterReport) -> RateShare:
-        now = self._now()
-        state = self._states.get(report.model)
-        if state is None:
-            state = self._states[report.model] = new_state(report, now)
-        return exchange_report(state, report, now, _is_lost)
+        with self._lock:
+            now = self._now()
+            state = self._states.get(report.model)
+            if state is None:
+                state = self._states[report.model] = new_state(report, now)
+            return exchange_report(state, report, now, _is_lost)
 
     def leave(self, process: str) -> None:
-        for state in self._states.values():
-            remove_process(state, process)
+        """Take back the places of a process that sends no more requests."""
+        with self._lock:
+            for state in self._states.values():
+                remove_process(state, process)
 
     def standings(self) -> tuple[ModelStanding, ...]:
-        now = self._now()
-        return tuple(standing_of(model, state, now, _is_lost) for model, state in self._states.items())
+        """Give the standing of every model that was used."""
+        with self._lock:
+            now = self._now()
+            return tuple(standing_of(model, state, now, _is_lost) for model, state in self._states.items())
 
 
-class LocalShareStore:
-    """The shares of this process, offered to other processes and machines: the state of Ray's actor."""
-
-    def __init__(self, shares: LocalShares | None = None) -> None:
-        self._shares = shares or LocalShares()
-
-    async def exchange(self, report: LimiterReport) -> RateShare:
-        return self._shares.exchange(report)
-
-    async def leave(self, process: str) -> None:
-        self._shares.leave(process)
-
-    async def standings(self) -> tuple[ModelStanding, ...]:
-        return self._shares.standings()
-
-
-class FileShareStore:
-    """Shares in a file, for the processes of one machine; those of a dead process are taken back.
-
-    A call may wait for another process, so it does not belong on a loop of trials.
-    """
+class FileShares:
+    """Shares in a file, for the processes of one machine; those of a dead process are taken back."""
 
     def __init__(self, path: Path) -> None:
         self._file = LockedState(path)
 
-    async def exchange(self, report: LimiterReport) -> RateShare:
+    def exchange(self, report: LimiterReport) -> RateShare:
         def change(states: dict[str, Any]) -> RateShare:
             # The monotonic clock is one for all processes of a machine.
             now, data = time.monotonic(), states.get(report.model)
@@ -496,23 +439,10 @@ class FileShareStore:
 
         return self._file.change(change)
 
-    async def leave(self, process: str) -> None:
-        def change(states: dict[str, Any]) -> None:
-            for model, data in states.items():
-                state = msgspec.convert(data, ModelState)
-                remove_process(state, process)
-                states[model] = msgspec.to_builtins(state)
-
-        self._file.change(change)
-
-    async def standings(self) -> tuple[ModelStanding, ...]:
-        return read_standings(self._file)
-
-
-def read_standings(file: LockedState) -> tuple[ModelStanding, ...]:
-    now = time.monotonic()
-    states = {model: msgspec.convert(data, ModelState) for model, data in file.read().items()}
-    return tuple(standing_of(model, state, now, _is_gone) for model, state in states.items())
+    def standings(self) -> tuple[ModelStanding, ...]:
+        now = time.monotonic()
+        states = {model: msgspec.convert(data, ModelState) for model, data in self._file.read().items()}
+        return tuple(standing_of(model, state, now, _is_gone) for model, state in states.items())
 
 
 def _is_lost(process: str, silent_s: float) -> bool:
@@ -523,4 +453,4 @@ def _is_gone(process: str, silent_s: float) -> bool:
     """Whether a process of this machine has ended; ``process`` begins with its process id."""
     if silent_s < SILENT_S:
         return False
-    return silent_s > LOST_S or not is_running(int(process.partition(".")[0]))
+    return silent_s > LOST_S or (POSIX and not is_running(int(process.partition(".")[0])))

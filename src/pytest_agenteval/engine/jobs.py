@@ -140,10 +140,10 @@ def limiters_of_run(context: ExecutorContext, store: ShareStore | None = None) -
         return RateLimiters(most=context.concurrency)
     if context.is_alone:
         return limiters_at(context.rates, lambda: RateLimiters(most=context.concurrency))
-    from pytest_agenteval.chat.rate_shares import FileShareStore
+    from pytest_agenteval.chat.rate_shares import FileShares
 
     return limiters_at(
-        context.rates, lambda: RateLimiters(FileShareStore(Path(context.rates)), context.concurrency)
+        context.rates, lambda: RateLimiters(FileShares(Path(context.rates)), context.concurrency)
     )
 
 

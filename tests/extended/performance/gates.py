@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from pytest_agenteval.chat.rate_limiter import RateLimiter, RateLimiters
-from pytest_agenteval.chat.rate_shares import FileShareStore, RateLimits
+from pytest_agenteval.chat.rate_shares import FileShares, RateLimits
 
 REQUESTS = 20_000
 PLAIN, COUNTED = RateLimits(), RateLimits(requests_per_minute=100_000_000, tokens_per_minute=10_000_000_000)
@@ -58,7 +58,7 @@ def main() -> int:
     )
     for name, in_file, limits, requests, at_once, pause_s in rows:
         with tempfile.TemporaryDirectory() as folder:
-            limiters = RateLimiters(FileShareStore(Path(folder) / "rates.json") if in_file else None, 10)
+            limiters = RateLimiters(FileShares(Path(folder) / "rates.json") if in_file else None, 10)
             bare = asyncio.run(_bare(requests, at_once, pause_s)) if pause_s else 0.0
             seconds = asyncio.run(_seconds(limiters, limits, requests, at_once, pause_s)) - bare
         print(f"{name:48} {1e6 * seconds:7.1f} µs", flush=True)

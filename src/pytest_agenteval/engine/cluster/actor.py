@@ -22,7 +22,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from pytest_agenteval import __version__
-from pytest_agenteval.chat.rate_shares import LimiterReport, ModelStanding, RateShare
+from pytest_agenteval.chat.rate_shares import LimiterReport, RateShare
 from pytest_agenteval.engine.calibration_run import calibration_cassettes
 from pytest_agenteval.engine.cluster.transfer import (
     PathMapping,
@@ -95,29 +95,21 @@ class Arrival(Record, frozen=True):
 
 
 class ActorQuestion(Record, frozen=True):
-    """A call of the run's ShareStore, which an actor sends to the process that sends it work."""
+    """What an actor reports of a model to the process that sends it work, which answers with a share."""
 
     number: int
-    method: str
-    argument: bytes
+    report: LimiterReport
 
 
 class _RemoteShares:
     """Shares the limits of models through the process where pytest runs, for all actors together."""
 
-    def __init__(self, ask: Callable[[str, object], Future[Any]]) -> None:
+    def __init__(self, ask: Callable[[LimiterReport], Future[Any]]) -> None:
         self._ask = ask
 
-    async def exchange(self, report: LimiterReport) -> RateShare:
-        share: RateShare = await asyncio.wrap_future(self._ask("exchange", report))
+    def exchange(self, report: LimiterReport) -> RateShare:
+        share: RateShare = self._ask(report).result()
         return share
-
-    async def leave(self, process: str) -> None:
-        """Do nothing: the other side notices an actor that leaves, and returns its shares."""
-
-    async def standings(self) -> tuple[ModelStanding, ...]:
-        standings: tuple[ModelStanding, ...] = await asyncio.wrap_future(self._ask("standings", None))
-        return standings
 
 
 class _ActorJob(TrialJob):
@@ -283,13 +275,13 @@ class TrialActor:
     ) -> None:
         self._send(lambda _: Arrival(number, result, recorded, workspace))
 
-    def _ask(self, method: str, argument: object) -> Future[Any]:
+    def _ask(self, report: LimiterReport) -> Future[Any]:
         """Send a question to the process that sent the work; called on any thread."""
         waiting: Future[Any] = Future()
 
         def question(serial: int) -> ActorQuestion:
             self._open_questions[serial] = waiting
-            return ActorQuestion(serial, method, pickle.dumps(argument))
+            return ActorQuestion(serial, report)
 
         self._send(question)
         return waiting

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from pytest_agenteval.chat.local.loading import provider_of
 from pytest_agenteval.chat.models import known_key_names
 from pytest_agenteval.chat.rate_limiter import RateLimiters, limiters_at
-from pytest_agenteval.chat.rate_shares import LocalShareStore
+from pytest_agenteval.chat.rate_shares import LocalShares
 from pytest_agenteval.engine.cluster.actor import ActorSetup, Arrival, TrialActor
 from pytest_agenteval.engine.cluster.remote_actor import RemoteActor
 from pytest_agenteval.engine.cluster.transfer import RecordingMerger, pack_project, unpack_workspace
@@ -149,7 +149,7 @@ class RayExecutor:
         self._variables = ReferencedVariables()
         self._unsaved: list[Problem] = []
         self._home = RecordingMerger(Path(), None)
-        self._shares = LocalShareStore()
+        self._shares = LocalShares()
 
     @staticmethod
     def check_argument(argument: str) -> None:
@@ -169,7 +169,7 @@ class RayExecutor:
         self._home = RecordingMerger(root, context.started)
         # The limiters of this process: whatever looks up here how models do finds them by ``rates``.
         limiters = limiters_at(context.rates, lambda: RateLimiters(most=context.concurrency))
-        self._shares = LocalShareStore(limiters.shares)
+        self._shares = limiters.shares
         project = await in_daemon_thread(pack_project, root)
         cluster, machines = await self._connect(wanted or ACTORS)
         self._setup = ActorSetup(

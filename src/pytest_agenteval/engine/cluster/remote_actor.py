@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from itertools import count
 from typing import Any, Protocol
 
-from pytest_agenteval.chat.rate_shares import LimiterReport, ShareStore
+from pytest_agenteval.chat.rate_shares import LocalShares
 from pytest_agenteval.engine.cluster.actor import ActorQuestion, ActorSetup, ActorStarted, Arrival
 from pytest_agenteval.engine.executor import ExecutorBroken, ExecutorReport, TrialLost
 
@@ -52,7 +52,7 @@ class RemoteActor:
     _numbers = count(1)
 
     def __init__(
-        self, cluster: Cluster, handle: Any, lost: Callable[[RemoteActor], None], shares: ShareStore
+        self, cluster: Cluster, handle: Any, lost: Callable[[RemoteActor], None], shares: LocalShares
     ) -> None:
         self._cluster, self.handle, self._lost, self._shares = cluster, handle, lost, shares
         self._sharing: set[str] = set()
@@ -147,20 +147,14 @@ class RemoteActor:
         task.add_done_callback(self._tasks.discard)
 
     async def _answer(self, question: ActorQuestion) -> None:
-        answer: object
-        if question.method == "exchange":
-            report: LimiterReport = pickle.loads(question.argument)
-            self._sharing.add(report.process)
-            answer = await self._shares.exchange(report)
-        else:
-            answer = await self._shares.standings()
-        pickled = pickle.dumps(answer)
+        self._sharing.add(question.report.process)
+        pickled = pickle.dumps(self._shares.exchange(question.report))
         await self._answer_of(lambda: self._cluster.call(self.handle, "answer", question.number, pickled))
 
     async def leave(self) -> None:
         """Return its shares of models: it sends no more requests."""
         for process in self._sharing:
-            await self._shares.leave(process)
+            self._shares.leave(process)
 
     async def _listen(self) -> None:
         received = 0
