@@ -83,35 +83,26 @@ def test_workers_select_from_the_run_before_theirs(project: pytest.Pytester) -> 
 
 
 def test_another_run_can_be_named(project: pytest.Pytester) -> None:
-    """By its name, its beginning, or its path; the latest is the one that was run last."""
+    """By its name, its beginning, or its path; the latest is the one that was run last.
+
+    Where there is no such run, those that are there are listed; where nothing ended so, it is named.
+    """
     (first,) = (project.path / ".agenteval" / "runs").glob("2*")
-    run(project, "-k", "fine or late").assert_outcomes(passed=2, deselected=4)
-
-    assert names(collected_ids(project, "--agent-only=passed")) == ["fine", "late"]
-    for name in (first.name, first.name[:-2], str(first)):
-        assert names(collected_ids(project, f"--agent-only=passed,errored@{name}")) == ["broken", "fine"]
-
-
-def test_a_run_that_is_not_there_is_a_usage_error(project: pytest.Pytester) -> None:
-    """The runs that are there are listed."""
-    (first,) = (project.path / ".agenteval" / "runs").glob("2*")
-
-    result = run(project, "--agent-only=passed@1999")
-
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: --agent-only: there is no run '1999' in *{first.name}*"])
-
-
-def test_where_nothing_ended_so_the_run_that_was_looked_in_is_named(project: pytest.Pytester) -> None:
-    """`6 deselected` alone would not say which run is the latest, nor that it has none of these."""
-    (first,) = (project.path / ".agenteval" / "runs").glob("2*")
-
+    missing = run(project, "--agent-only=passed@1999")
+    assert missing.ret == pytest.ExitCode.USAGE_ERROR
+    missing.stderr.fnmatch_lines([f"ERROR: --agent-only: there is no run '1999' in *{first.name}*"])
     for workers in (0, 1):
         result = run(project, "--agent-only=failed", workers=workers)
         assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
         result.stdout.fnmatch_lines(
             [f"agenteval: --agent-only=failed: nothing to try: none of 6 trials ended so in run {first.name}"]
         )
+
+    run(project, "-k", "fine or late").assert_outcomes(passed=2, deselected=4)
+
+    assert names(collected_ids(project, "--agent-only=passed")) == ["fine", "late"]
+    for name in (first.name, first.name[:-2], str(first)):
+        assert names(collected_ids(project, f"--agent-only=passed,errored@{name}")) == ["broken", "fine"]
 
 
 def test_repetitions_and_models_are_chosen_one_by_one(pytester: pytest.Pytester) -> None:
@@ -128,17 +119,13 @@ def test_repetitions_and_models_are_chosen_one_by_one(pytester: pytest.Pytester)
 
 
 def test_a_run_that_could_not_be_collected_is_no_run(project: pytest.Pytester) -> None:
-    """A broken file interrupts pytest: the latest run stays the one in which something was tried."""
+    """A broken file interrupts pytest: the latest run stays the one in which something was tried.
+
+    A sample is drawn from what ended so.
+    """
     write(project.path, {"evals/torn.json": '{"id": "torn", "graders": [}'})
 
     run(project).assert_outcomes(errors=1)
 
     (project.path / "evals" / "torn.json").unlink()
-    assert names(collected_ids(project, "--agent-only=errored")) == ["broken"]
-
-
-def test_a_sample_is_drawn_from_what_ended_so(project: pytest.Pytester) -> None:
-    """``--agent-sample`` narrows what ``--agent-only`` has left."""
-    found = collected_ids(project, "--agent-only=errored", "--agent-sample=1")
-
-    assert names(found) == ["broken"]
+    assert names(collected_ids(project, "--agent-only=errored", "--agent-sample=1")) == ["broken"]

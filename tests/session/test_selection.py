@@ -72,36 +72,16 @@ def test_k_and_m_know_what_authors_wrote(pytester: pytest.Pytester) -> None:
     assert short(collected_ids(pytester, "-k", "oolong", "-m", "needs_net")) == ["brew[scripted-1]"]
 
 
-def test_the_projects_own_folder_is_no_keyword(pytester: pytest.Pytester) -> None:
-    """As for test modules: or ``-k`` would mean something else on another machine."""
-    root = pytester.mkdir("teahouse")
-    write(
-        root,
-        {"pytest.ini": "[pytest]\n", "evals/task.json": task("greet"), "evals/deep/task.json": task("two")},
-    )
-
-    assert collected_ids(pytester, str(root), "-k", "teahouse") == []
-
-
-def test_k_tells_models_apart(pytester: pytest.Pytester) -> None:
-    """The model and the repetition are part of the name."""
+def test_k_tells_models_apart_and_knows_no_folder_above_the_project(pytester: pytest.Pytester) -> None:
+    """The model and the repetition are part of the name; the project's own folder differs by machine."""
     write(pytester.path, FILES)
-
-    found = collected_ids(pytester, "-k", "rest and nop", "--agent-model=nop,scripted", "--repetitions=2")
-
-    assert short(found) == ["rest[nop-1]", "rest[nop-2]"]
-    assert short(collected_ids(pytester, "-k", "rest and nop-2", "--agent-model=nop", "--repetitions=2")) == [
-        "rest[nop-2]"
-    ]
-
-
-def test_a_tag_named_like_one_of_pytests_marks_is_a_keyword_only(pytester: pytest.Pytester) -> None:
-    """A task tagged ``skip`` or ``xfail`` is run like any other; ``-k`` still finds it."""
-    write(
-        pytester.path, {"evals/suite.yaml": suite(), "evals/task.json": task("greet", tags=["skip", "xfail"])}
-    )
-
-    run(pytester, "-k", "skip", "--strict-markers").assert_outcomes(passed=1)
+    both = ("--agent-model=nop,scripted", "--repetitions=2")
+    assert short(collected_ids(pytester, "-k", "rest and nop", *both)) == ["rest[nop-1]", "rest[nop-2]"]
+    assert short(collected_ids(pytester, "-k", "rest and nop-2", *both)) == ["rest[nop-2]"]
+    root = pytester.mkdir("teahouse")
+    write(root, {"pytest.ini": "[pytest]\n", "evals/task.json": task("greet")})
+    assert collected_ids(pytester, str(root), "-k", "teahouse") == []
+    assert short(collected_ids(pytester, str(root), "-k", "evals")) == ["greet[rules-1]"]
 
 
 HELD_OUT = {
@@ -110,23 +90,19 @@ HELD_OUT = {
 }
 
 
-@pytest.mark.parametrize(
-    ("args", "expected"),
-    [
+def test_held_out_tasks_are_run_when_asked_for_only(pytester: pytest.Pytester) -> None:
+    """What is held out is left out, even where it is named, and takes nobody's place in a sample."""
+    write(pytester.path, HELD_OUT)
+    for args, expected in (
         ((), ["open"]),
         (("--agent-split=dev",), ["open"]),
         (("--agent-split=held_out",), ["secret"]),
         (("--agent-split=all",), ["open", "secret"]),
         (("evals/many.json::secret",), []),
-    ],
-)
-def test_held_out_tasks_are_run_when_asked_for_only(
-    pytester: pytest.Pytester, args: tuple[str, ...], expected: list[str]
-) -> None:
-    """What is held out is left out, even where it is named, unless its split is asked for."""
-    write(pytester.path, HELD_OUT)
-
-    assert short(collected_ids(pytester, *args)) == [f"{name}[scripted-1]" for name in expected]
+        (("--agent-sample=1", "--agent-split=held_out"), ["secret"]),
+        (("--agent-sample=1",), ["open"]),
+    ):
+        assert short(collected_ids(pytester, *args)) == [f"{name}[scripted-1]" for name in expected], args
 
 
 @pytest.mark.parametrize("workers", [0, 1])
@@ -169,17 +145,17 @@ def drawn(names: Iterable[str], seed: int = 0) -> set[str]:
     return {id for _, id in sample(tasks, 4, seed)}
 
 
-def test_a_sample_is_the_same_each_time_and_changes_with_the_seed(pytester: pytest.Pytester) -> None:
-    """The seed alone draws; its default is a fixed one."""
+def test_a_sample_is_the_same_in_each_process_and_changes_with_the_seed(pytester: pytest.Pytester) -> None:
+    """The seed alone draws, and its default is a fixed one: each chosen trial is run once, by any worker."""
     write(pytester.path, bucketed(*ALPHA))
 
-    first, again = collected_ids(pytester, "--agent-sample=4"), collected_ids(pytester, "--agent-sample=4")
-    seeded = collected_ids(pytester, "--agent-sample=4", "--agent-seed=1")
+    first = collected_ids(pytester, "--agent-sample=4")
 
-    assert first == again
-    assert set(seeded) != set(first)
+    assert set(collected_ids(pytester, "--agent-sample=4", "--agent-seed=1")) != set(first)
     assert Settings.seed.default == 0
     assert len({tuple(sorted(drawn(ALPHA, seed))) for seed in range(4)}) > 1
+    run(pytester, "--agent-sample=4", workers=1).assert_outcomes(passed=4)
+    assert journaled(pytester.path) == sorted(short(first))
 
 
 def test_a_task_that_is_added_moves_no_other() -> None:
@@ -192,26 +168,6 @@ def test_a_task_that_is_added_moves_no_other() -> None:
         assert len(before - after) <= 1
         assert after - before <= {names[-1]}
         before = after
-
-
-def test_a_sample_is_drawn_from_one_split(pytester: pytest.Pytester) -> None:
-    """Tasks that are held out take nobody's place."""
-    write(pytester.path, HELD_OUT)
-
-    assert short(collected_ids(pytester, "--agent-sample=1", "--agent-split=held_out")) == [
-        "secret[scripted-1]"
-    ]
-    assert short(collected_ids(pytester, "--agent-sample=1")) == ["open[scripted-1]"]
-
-
-def test_workers_draw_the_same_sample(pytester: pytest.Pytester) -> None:
-    """Every process comes to the same choice: each chosen trial is run once."""
-    write(pytester.path, bucketed(*ALPHA))
-    expected = short(collected_ids(pytester, "--agent-sample=4"))
-
-    run(pytester, "--agent-sample=4", workers=1).assert_outcomes(passed=4)
-
-    assert journaled(pytester.path) == sorted(expected)
 
 
 def test_repetitions_on_the_command_line_beat_the_tasks_own(pytester: pytest.Pytester) -> None:

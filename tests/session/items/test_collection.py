@@ -15,27 +15,28 @@ PACKAGE = {"name": "left-pad", "version": "1.0.0"}
 
 
 def test_node_ids_are_file_task_model_and_repetition(pytester: pytest.Pytester) -> None:
-    """The id of a trial is exactly ``file::task[model-repetition]``."""
-    write(pytester.path, {"evals/suite.yaml": suite(), "evals/x/task.json": task("greet", trials_per_run=2)})
+    """The id of a trial is exactly ``file::task[model-repetition]``, and any part of it can be named.
 
-    assert collected_ids(pytester, "evals", "--agent-model=scripted,nop") == [
-        "evals/x/task.json::greet[scripted-1]",
-        "evals/x/task.json::greet[scripted-2]",
-        "evals/x/task.json::greet[nop-1]",
-        "evals/x/task.json::greet[nop-2]",
-    ]
-
-
-def test_any_json_or_yaml_file_below_a_suite_with_id_and_graders_is_a_task(pytester: pytest.Pytester) -> None:
-    """Below a suite the file's name does not matter: the keys ``id`` and ``graders`` do."""
+    Below a suite the keys ``id`` and ``graders`` make a task, whatever the file's name; a list holds several.
+    """
     yaml = 'id: tea\ninput: {content: hi}\ngraders: [{name: answer_contains, config: {text: "a"}}]\n'
-    files = {"evals/suite.yaml": suite(), "evals/greet.json": task("greet"), "evals/deep/er/tea.yml": yaml}
+    files = {
+        "evals/suite.yaml": suite(),
+        "evals/deep/er/tea.yml": yaml,
+        "evals/many.json": [task("one", trials_per_run=2), task("two")],
+    }
     write(pytester.path, files)
+    models = "--agent-model=scripted,nop"
+    one = [f"evals/many.json::one[{case}]" for case in ("scripted-1", "scripted-2", "nop-1", "nop-2")]
+    two = [f"evals/many.json::two[{case}]" for case in ("scripted-1", "nop-1")]
 
-    assert collected_ids(pytester) == [
-        "evals/deep/er/tea.yml::tea[scripted-1]",
-        "evals/greet.json::greet[scripted-1]",
-    ]
+    assert collected_ids(pytester) == ["evals/deep/er/tea.yml::tea[scripted-1]", *one[:2], two[0]]
+    for named, expected in {
+        "evals/many.json": [*one, *two],
+        "evals/many.json::two": two,
+        "evals/many.json::two[nop-1]": two[1:],
+    }.items():
+        assert collected_ids(pytester, named, models) == expected
 
 
 OTHERS = (
@@ -79,18 +80,13 @@ def test_a_workspace_holds_no_tasks_whatever_is_in_it(pytester: pytest.Pytester,
     assert [name.partition("::")[0] for name in collected_ids(pytester)] == ["evals/x/task.json"]
 
 
-def test_a_suite_of_its_own_may_be_called_workspace(pytester: pytest.Pytester) -> None:
-    """A folder with a suite file that lies in no other suite is a suite, whatever its name."""
+def test_suites_and_projects_may_lie_in_folders_of_any_name(pytester: pytest.Pytester) -> None:
+    """A folder with a suite file of its own is a suite; only folders below the root count as set aside."""
     write(pytester.path, {"evals/workspace/suite.yaml": suite(), "evals/workspace/mail.json": task("mail")})
-
-    assert collected_ids(pytester) == ["evals/workspace/mail.json::mail[scripted-1]"]
-
-
-def test_a_project_may_lie_in_a_folder_of_any_name(pytester: pytest.Pytester) -> None:
-    """Only folders below the root count: the root itself may be ``_x/workspace``."""
     root = pytester.mkdir("_x") / "workspace"
     write(root, {"pytest.ini": "[pytest]\n", "suite.yaml": suite(), "task.json": task("greet")})
 
+    assert collected_ids(pytester, "evals") == ["evals/workspace/mail.json::mail[scripted-1]"]
     run(pytester, str(root)).assert_outcomes(passed=1)
 
 
@@ -104,43 +100,12 @@ def test_a_task_file_without_a_suite_is_a_task_of_kind_mixed(pytester: pytest.Py
     result.stdout.fnmatch_lines(["x/task.json::greet?scripted-1? PASSED 1.00*"])
 
 
-@pytest.mark.parametrize(
-    "content", ["summary: spread\nexecute: make\n", "a: ["], ids=["other keys", "broken"]
-)
-def test_another_tools_task_file_is_left_alone(pytester: pytest.Pytester, content: str) -> None:
+def test_another_tools_task_file_is_left_alone(pytester: pytest.Pytester) -> None:
     """Other tools have a ``task.yaml`` too: without a suite it is ours only if it looks so."""
-    write(pytester.path, {"x/task.yaml": content, "evals/task.json": task("greet")})
+    others = {"x/task.yaml": "summary: spread\nexecute: make\n", "y/task.yaml": "a: ["}
+    write(pytester.path, {**others, "evals/task.json": task("greet")})
 
     run(pytester, "--agent-model=scripted").assert_outcomes(passed=1)
-
-
-def test_a_list_file_gives_a_task_for_each_entry(pytester: pytest.Pytester) -> None:
-    """One file may hold many tasks; each has its own line."""
-    write(pytester.path, {"evals/suite.yaml": suite(), "evals/many.json": [task("one"), task("two")]})
-
-    assert collected_ids(pytester) == [
-        "evals/many.json::one[scripted-1]",
-        "evals/many.json::two[scripted-1]",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("named", "expected"),
-    [
-        ("evals/many.json::two", ["two[scripted-1]", "two[nop-1]"]),
-        ("evals/many.json::two[nop-1]", ["two[nop-1]"]),
-        ("evals/many.json", ["one[scripted-1]", "one[nop-1]", "two[scripted-1]", "two[nop-1]"]),
-    ],
-)
-def test_a_trial_can_be_named_on_the_command_line(
-    pytester: pytest.Pytester, named: str, expected: list[str]
-) -> None:
-    """``file``, ``file::task`` and ``file::task[model-1]`` select what they say."""
-    write(pytester.path, {"evals/suite.yaml": suite(), "evals/many.json": [task("one"), task("two")]})
-
-    found = collected_ids(pytester, named, "--agent-model=scripted,nop")
-
-    assert [name.partition("::")[2] for name in found] == expected
 
 
 @pytest.mark.parametrize("name", ["evals/package.json", "loose.json"])

@@ -20,7 +20,6 @@ tools:
     parameters: {type: object, properties: {city: {type: string}}, required: [city]}
     request: {url: /now, query: {q: "{city}"}}
 """
-NAMES = "tools: [tools.yaml, api.yaml]\ncassettes: [tapes]\nprompts: {system: p/a.yaml}\n"
 COMPOSE = "x: &x {a: 1}\nservices:\n  one: {<<: *x}\n"
 CASSETTE = "version: 1\nid: x\ninteractions: []\n"
 
@@ -159,40 +158,24 @@ def test_what_pytest_does_not_look_into_is_not_looked_at(pytester: pytest.Pytest
 @pytest.mark.parametrize(
     ("files", "hint", "workers"),
     [
-        (
-            {"greet.yaml": "id: a\ninput: {}\ngraders: []\n"},
-            "evals/greet.yaml looks like a task, but no suite",
-            0,
-        ),
-        ({"suites.yaml": suite(), "a.json": task("a")}, "evals/suites.yaml: did you mean 'suite.yaml'?", 0),
-        ({"suits.yaml": suite(), "a.json": task("a")}, "evals/suits.yaml: did you mean 'suite.yaml'?", 1),
+        ({"greet.yaml": "id: a\ninput: {}\ngraders: []\n"}, "greet.yaml looks like a task, but no suite", 0),
+        ({"suits.yaml": suite(), "a.json": task("a")}, "suits.yaml: did you mean 'suite.yaml'?", 1),
     ],
 )
-def test_tasks_without_a_suite_are_hinted_at_where_nothing_was_collected(
+def test_tasks_without_a_suite_are_hinted_at(
     pytester: pytest.Pytester, files: dict[str, Any], hint: str, workers: int
 ) -> None:
-    """Who forgot ``suite.yaml``, or misspelt it, is told in one line."""
+    """Who forgot ``suite.yaml``, or misspelt it, is told in one line, also where other trials are run."""
     write(pytester.path, {**{f"evals/{name}": content for name, content in files.items()}, "x.json": "["})
+    for others, status in (({}, 5), ({"a/suite.yaml": suite(), "a/x.json": task("x")}, 0)):
+        write(pytester.path, others)
 
-    result = run(pytester, workers=workers)
+        result = run(pytester, workers=workers)
 
-    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
-    lines = [line for line in result.outlines if "agenteval:" in line]
-    assert len(lines) == 1
-    assert hint in lines[0]
-
-
-def test_a_folder_whose_suite_file_is_misspelt_is_told_beside_others(pytester: pytest.Pytester) -> None:
-    """Where other trials run, a folder of tasks that belongs to no suite is told all the same."""
-    write(
-        pytester.path,
-        {"a/suite.yaml": suite(), "a/x.json": task("x"), "b/suites.yaml": suite(), "b/y.json": task("y")},
-    )
-
-    result = run(pytester)
-
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["b/suites.yaml: did you mean 'suite.yaml'?*"])
+        assert result.ret == status
+        lines = [line for line in result.outlines if "evals/" in line and "::" not in line]
+        assert len(lines) == 1
+        assert f"evals/{hint}" in lines[0]
 
 
 def test_other_peoples_json_at_the_root_hides_no_folder_of_tasks(pytester: pytest.Pytester) -> None:
@@ -255,8 +238,8 @@ NOT_ONE_ON_EVERY_SYSTEM = [
 ALIKE = [["console", "nullable", "a.b", ".a", "con_"], ["a", "ä", "å", "나", "가"]]
 
 
-def test_an_id_is_one_on_every_system(pytester: pytest.Pytester) -> None:
-    """Recordings are called by ids: two that macOS or Windows takes for one would share a file.
+def test_names_are_one_on_every_system(pytester: pytest.Pytester) -> None:
+    """Recordings are called by ids, exports by suites: two that some system takes for one would share a file.
 
     Nothing is refused that some system could not hold, nor what only looks alike.
     """
@@ -266,22 +249,15 @@ def test_an_id_is_one_on_every_system(pytester: pytest.Pytester) -> None:
             pytester.path,
             {f"evals/{number}/suite.yaml": suite(f"s{number}"), f"evals/{number}/t.json": tasks},
         )
+    for number, name in enumerate(["nul", "Shop", "shop"]):
+        files = {f"other/{number}/suite.yaml": suite(name), f"other/{number}/t.json": task(f"t{number}")}
+        write(pytester.path, files)
 
-    result = run(pytester, "evals", "--continue-on-collection-errors")
+    result = run(pytester, "--continue-on-collection-errors")
 
-    result.assert_outcomes(errors=len(NOT_ONE_ON_EVERY_SYSTEM), passed=sum(map(len, ALIKE)))
+    result.assert_outcomes(errors=len(NOT_ONE_ON_EVERY_SYSTEM) + 2, passed=sum(map(len, ALIKE)) + 1)
     found_problems = problems(result)
     for number, (_, found) in enumerate(NOT_ONE_ON_EVERY_SYSTEM):
         assert found in found_problems[f"evals/{number}/t.json"]
-
-
-def test_a_suites_name_is_one_on_every_system(pytester: pytest.Pytester) -> None:
-    """Exports have a folder for each suite."""
-    for number, name in enumerate(["nul", "Shop", "shop"]):
-        files = {f"evals/{number}/suite.yaml": suite(name), f"evals/{number}/t.json": task(f"t{number}")}
-        write(pytester.path, files)
-
-    shown = run(pytester, "evals").stdout.str()
-
-    assert "'nul', which Windows keeps for a device" in shown
-    assert "'shop', which some systems take for 'Shop', another suite" in shown
+    assert "'nul', which Windows keeps for a device" in str(result.stdout)
+    assert "'shop', which some systems take for 'Shop', another suite" in str(result.stdout)

@@ -57,46 +57,39 @@ def task(task):
 """
 
 
-@pytest.mark.parametrize(
-    ("conftest", "wants"),
-    [("", "own.md"), (ADDED, "added"), (NEW, "new"), (OTHER, "Other!")],
-    ids=["plain", "changed workspace", "new workspace", "changed task"],
-)
-def test_a_conftest_changes_what_the_agent_is_given(
-    pytester: pytest.Pytester, conftest: str, wants: str
-) -> None:
-    """``workspace`` and ``task`` may be replaced, or filled by one's own fixture, for each trial anew."""
-    write(pytester.path, looking(conftest, wants))
-
-    run(pytester).assert_outcomes(passed=2)
-
-    assert journaled(pytester.path) == ["look[scripted-1]", "look[scripted-2]"]
-
-
 READS_ENDING = """
 @pytest.fixture
 def trial(trial):
-    Path("seen").write_text(trial.ending)
+    with open("seen", "a") as seen:
+        seen.write(trial.ending)
     return trial
 """
 
 
-def test_a_conftest_looks_at_the_trial_that_ended(pytester: pytest.Pytester) -> None:
-    """Its own ``trial`` fixture is called, though that needs nothing but the plugin's."""
-    write(pytester.path, looking(READS_ENDING, "own.md"))
+@pytest.mark.parametrize(
+    ("conftest", "wants", "workers"),
+    [
+        ("", "own.md", 0),
+        (ADDED, "added", 0),
+        (NEW, "new", 1),
+        (OTHER, "Other!", 0),
+        (READS_ENDING, "own.md", 0),
+    ],
+    ids=["plain", "changed workspace", "new workspace", "changed task", "the trial that ended"],
+)
+def test_a_conftest_changes_what_the_agent_is_given(
+    pytester: pytest.Pytester, conftest: str, wants: str, workers: int
+) -> None:
+    """``workspace`` and ``task`` may be replaced, or filled by one's own fixture, for each trial anew.
 
-    run(pytester).assert_outcomes(passed=2)
+    A ``trial`` fixture of its own is called too; where trials cannot begin ahead, each is run once.
+    """
+    write(pytester.path, looking(conftest, wants))
 
-    assert (pytester.path / "seen").read_text() == "passed"
-
-
-def test_what_a_conftest_changes_holds_in_workers(pytester: pytest.Pytester) -> None:
-    """Also where its trials cannot begin ahead: each is run once."""
-    write(pytester.path, looking(NEW, "new"))
-
-    run(pytester, workers=1).assert_outcomes(passed=2)
+    run(pytester, workers=workers).assert_outcomes(passed=2)
 
     assert journaled(pytester.path) == ["look[scripted-1]", "look[scripted-2]"]
+    assert conftest != READS_ENDING or (pytester.path / "seen").read_text() == "passed" * 2
 
 
 def test_a_conftest_changes_the_cassette(pytester: pytest.Pytester) -> None:
@@ -120,7 +113,7 @@ def pytest_agenteval_register(registry):
     result.stdout.fnmatch_lines(["*elsewhere.yaml: search()*"])
 
 
-@pytest.mark.parametrize("scope", ["class", "module", "package", "session"])
+@pytest.mark.parametrize("scope", ["class", "session"])
 def test_a_workspace_that_trials_would_share_is_refused(pytester: pytest.Pytester, scope: str) -> None:
     """At collection, at the fixture's own line, with what to use in its place."""
     conftest = f"@pytest.fixture(scope='{scope}')\ndef workspace(tmp_path_factory):\n    return None\n"

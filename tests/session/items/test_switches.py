@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import Any
 from xml.etree import ElementTree
 
@@ -60,13 +61,6 @@ def reported_tasks(result: pytest.RunResult) -> list[str]:
     return [name for name in ENDINGS if any(f"::{name}[" in line for line in result.outlines if "%]" in line)]
 
 
-def test_each_ending_counts_as_pytests_own(pytester: pytest.Pytester) -> None:
-    """Exit status 1; one failure, one error, one expected failure."""
-    result = carry_out(pytester)
-    result.assert_outcomes(passed=2, failed=1, xfailed=1, errors=1)
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-
-
 @pytest.mark.parametrize("switch", ["-x", "--sw"])
 def test_a_miss_does_not_stop_a_run_and_a_failure_does(pytester: pytest.Pytester, switch: str) -> None:
     """What runs just then is cancelled, and counted as not run like the rest."""
@@ -77,19 +71,6 @@ def test_a_miss_does_not_stop_a_run_and_a_failure_does(pytester: pytest.Pytester
     assert reported_tasks(result) == ["good", "bad", "reg"]
     assert names(journal(pytester.path, "finished")) == ["good-1", "bad-1", "reg-1"]
     result.stdout.fnmatch_lines(["*reg with scripted*", "*1 of 3*", "*1 not run*", "*1 begun and not ended*"])
-
-
-def test_the_next_stepwise_run_goes_on_at_the_failure(pytester: pytest.Pytester) -> None:
-    """The second --sw begins with what failed."""
-    carry_out(pytester, "--sw")
-    result = carry_out(pytester, "--sw", "-v")
-    assert reported_tasks(result) == ["reg"]
-
-
-def test_a_strict_run_stops_at_a_miss(pytester: pytest.Pytester) -> None:
-    """With --agent-strict a miss is a failure, and so -x stops there."""
-    result = carry_out(pytester, "-x", "--agent-strict")
-    result.assert_outcomes(passed=1, failed=1)
 
 
 @pytest.mark.parametrize("switch", ["--agent-strict", "--runxfail"])
@@ -103,46 +84,34 @@ def test_misses_are_failures_when_asked(pytester: pytest.Pytester, switch: str) 
 
 
 def test_last_failed_knows_failures_and_errors_and_no_misses(pytester: pytest.Pytester) -> None:
-    """Known misses are not bought again on each --lf."""
-    carry_out(pytester)
+    """Known misses are not bought again, unless they counted as failures; --ff runs all, each once, in its order.
+
+    The second --sw begins with what failed.
+    """
+    result = carry_out(pytester)
+    result.assert_outcomes(passed=2, failed=1, xfailed=1, errors=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert reported_tasks(carry_out(pytester, "--lf", "-v")) == ["reg", "broken"]
-
-
-def test_last_failed_knows_misses_that_counted_as_failures(pytester: pytest.Pytester) -> None:
-    """After --agent-strict they are failures to --lf too."""
-    carry_out(pytester, "--agent-strict")
-    assert reported_tasks(carry_out(pytester, "--lf", "-v")) == ["bad", "reg", "broken"]
-
-
-def test_failed_first_runs_all_and_each_once(pytester: pytest.Pytester) -> None:
-    """--ff changes the order, and the trials begin in the order of the items."""
-    carry_out(pytester)
-    (first,) = (pytester.path / ".agenteval" / "runs").glob("2*")
-    first.rename(pytester.path / "first")
+    shutil.rmtree(pytester.path / ".agenteval")
     carry_out(pytester, "--ff")
     assert names(journal(pytester.path, "started")) == ["reg-1", "broken-1", "good-1", "bad-1", "last-1"]
+    carry_out(pytester, "--agent-strict")
+    assert reported_tasks(carry_out(pytester, "--lf", "-v")) == ["bad", "reg", "broken"]
+    carry_out(pytester, "--sw")
+    assert reported_tasks(carry_out(pytester, "--sw", "-v")) == ["reg"]
+    carry_out(pytester, "-x", "--agent-strict").assert_outcomes(passed=1, failed=1)
 
 
-def test_setup_plan_starts_no_trial(pytester: pytest.Pytester) -> None:
-    """A plan costs nothing."""
-    result = carry_out(pytester, "--setup-plan")
-    assert result.ret == pytest.ExitCode.OK
-    result.stdout.fnmatch_lines(["*SETUP*F trial*"])
-    assert not list(pytester.path.glob(".agenteval/runs/*/journal-*"))
-
-
-def test_setup_show_shows_the_fixtures_and_runs(pytester: pytest.Pytester) -> None:
-    """--setup-show shows our fixture beside the users', and changes no ending."""
+def test_setup_switches_show_fixtures(pytester: pytest.Pytester) -> None:
+    """A plan and a set-up alone begin no trial and cost nothing; --setup-show changes no ending."""
+    for switch in ("--setup-plan", "--setup-only"):
+        result = carry_out(pytester, switch)
+        assert result.ret == pytest.ExitCode.OK
+        result.stdout.fnmatch_lines(["*SETUP*F trial*"])
+        assert not list(pytester.path.glob(".agenteval/runs/*/journal-*"))
     result = carry_out(pytester, "--setup-show")
     result.stdout.fnmatch_lines(["*SETUP*F trial*", "*TEARDOWN*F trial*"])
     result.assert_outcomes(passed=2, failed=1, xfailed=1, errors=1)
-
-
-def test_setup_only_is_a_dry_run(pytester: pytest.Pytester) -> None:
-    """Nobody would look at the grades: no trial is begun and nothing is paid."""
-    result = carry_out(pytester, "--setup-only")
-    assert result.ret == pytest.ExitCode.OK
-    assert not list(pytester.path.glob(".agenteval/runs/*/journal-*"))
 
 
 def test_durations_are_the_agents(pytester: pytest.Pytester) -> None:
