@@ -171,7 +171,9 @@ class RateLimiter:
 
     def _tell(self, *, urgent: bool) -> None:
         if self._local:
-            self.exchange()
+            # Nobody here waits for what a reply brings, as long as all is well: the next report has it.
+            if urgent or self.share.is_in_trouble:
+                self.exchange()
         else:
             self._clock.plan(self, max(0.0 if urgent else NEWS_S, self._last + GAP_S - time.monotonic()))
 

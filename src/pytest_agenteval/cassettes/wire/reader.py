@@ -12,7 +12,7 @@ from typing import Any, Protocol, cast
 import msgspec
 from msgspec.structs import replace
 
-from pytest_agenteval.cassettes.interaction import Request, Response
+from pytest_agenteval.cassettes.interaction import Body, Request, Response
 from pytest_agenteval.cassettes.wire.classification import model_in_path, streamed_by_path
 from pytest_agenteval.cassettes.wire.normal_form import AnsweredRequest, ReplyParts
 from pytest_agenteval.cassettes.wire.response_bodies import body_parts, refusal_in, refusal_of
@@ -111,9 +111,19 @@ def whole_reply(format: str, response: Response, *, streamed: bool = True) -> Js
             if refused := refusal_in(response.status, event):
                 raise refused
         whole = _reader(format).join(parts.objects) if parts.streamed else parts.objects[0]
-        return cast(Json, mend_surrogates_in(whole))
+        return cast(Json, mend_surrogates_in(whole)) if _may_hold_halves(response.body) else whole
     except _STUMBLES as problem:
         raise UnreadableTraffic(f"no reply in the format {format}: {problem}") from problem
+
+
+def _may_hold_halves(body: Body) -> bool:
+    """Whether a half of a surrogate pair may stand in a body: UTF-8 has none, JSON's escapes can bring one."""
+    try:
+        encoded = body.encode() if isinstance(body, str) else body or b""
+        encoded.decode()
+    except UnicodeError:
+        return True
+    return b"\\u" in encoded
 
 
 def read_parts(format: str, whole: Json) -> ReplyParts:

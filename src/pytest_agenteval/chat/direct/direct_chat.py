@@ -84,6 +84,8 @@ class DirectChat:
         self.model, self._prices = model, prices
         self._price = own_price(prices, model.name, model.id)
         self._format = _format_of(model)
+        self._name, self._address = provider_model_name(model), address_of(model)
+        self._own_host, self._has_family = is_own_host(model), has_family(model)
         self._timeout_s = float(model.params.get("request_seconds", REQUEST_SECONDS))
         self._optional = OptionalSettings()
         self._echoes: dict[str, Any] = {}
@@ -96,7 +98,7 @@ class DirectChat:
         if messages and self.is_by_litellm(self.model_ask(messages, **ask)):
             await self._through_litellm().prepare(messages, **ask)
             return
-        secure = address_of(self.model).startswith("https:")
+        secure = self._address.startswith("https:")
         if not http_pool.is_loaded(secure):
             await import_off_loop(http_pool.load_secure if secure else http_pool.load)
 
@@ -169,7 +171,7 @@ class DirectChat:
         extra = {name: it for name, it in settings.extra.items() if name not in _SETTINGS and it is not None}
         extra |= given.pop("extra_body", None) or {}
         return ModelAsk(
-            provider_model_name(model),
+            self._name,
             messages,
             [spec.declaration() for spec in tools],
             None if "response_format" in refused else response_schema,
@@ -179,8 +181,8 @@ class DirectChat:
             "stream_options" not in refused,
             self._echoes,
             table_entry(model),
-            is_own_host(model),
-            has_family(model),
+            self._own_host,
+            self._has_family,
         )
 
     def _calls(self, parts: ReplyParts, whole: Json) -> tuple[ToolCall, ...]:
@@ -246,7 +248,7 @@ class DirectChat:
         if self._price is not None and usage.tokens:
             return with_own_price(self._price, usage, parts.priced_apart)
         # The table's prices do not hold for a server of the user's own, whatever its models are called.
-        if usage.cost_usd or not has_family(self.model):
+        if usage.cost_usd or not self._has_family:
             return replace(usage, cost_usd=usage.cost_usd or None)
         # The model that replied, if the provider has it, is more exact than the requested one.
         provider = self.model.id.partition("/")[0]
