@@ -117,7 +117,7 @@ def whole_reply(format: str, response: Response, *, streamed: bool = True) -> Js
 
 
 def _may_hold_halves(body: Body) -> bool:
-    """Whether a half of a surrogate pair may stand in a body: UTF-8 has none, JSON's escapes can bring one."""
+    """Whether half of a surrogate pair may be in a body: UTF-8 has none, JSON escapes can bring one."""
     try:
         encoded = body.encode() if isinstance(body, str) else body or b""
         encoded.decode()
