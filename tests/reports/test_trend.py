@@ -106,8 +106,8 @@ def test_the_last_runs_come_oldest_first_with_the_figures_of_each_bucket(tmp_pat
     assert ["y", "▅▃", "0.75", "0.50", "2", "0.50"] in printed
 
 
-def test_runs_of_one_day_name_it_once(tmp_path: Path) -> None:
-    """And those of several the first and the last."""
+def test_the_title_names_the_days_once(tmp_path: Path) -> None:
+    """Of one day that day, of several the first and the last."""
     store(tmp_path, 1, trials(ALL_HALF))
     assert text(trend(tmp_path)).startswith("s with claude: 1 run, 2026-11-01\n")
     store(tmp_path, 3, trials(ALL_HALF))
@@ -154,19 +154,34 @@ def test_a_changed_prompt_is_told_at_the_run_where_it_changed(tmp_path: Path) ->
     assert "|" not in printed
 
 
-@pytest.mark.parametrize("field", ["ruler", "input", "fixture"])
-def test_changed_graders_and_tasks_break_the_line(tmp_path: Path, field: str) -> None:
+@pytest.mark.parametrize(
+    ("field", "what", "comparable"),
+    [
+        ("ruler", "graders", False),
+        ("input", "tasks", False),
+        ("fixture", "tasks", False),
+        ("code", "agent code", True),
+        ("model", "model", True),
+        ("settings", "settings", True),
+        ("tools", "tools", True),
+    ],
+)
+def test_changed_graders_and_tasks_alone_break_the_line(
+    tmp_path: Path, field: str, what: str, comparable: bool
+) -> None:
     """What is measured, or by what, is another thing: the line says so, and a bar stands between the runs."""
     for day, value in enumerate(["1111", "2222"], start=1):
-        store(tmp_path, day, trials(ALL_HALF, digests=Digests(**{"prompt": "p", field: value})))
+        of_graders = {"g": f"1:{value}"}  # what graders say each of their own is not compared
+        digests = Digests(**{"prompt": "p", field: value, "graders": of_graders})
+        store(tmp_path, day, trials(ALL_HALF, digests=digests))
 
     found = trend(tmp_path)
 
     (change,) = only(found).points[1].changes
-    assert not change.comparable
+    assert (change.what, change.comparable) == (what, comparable)
     printed = text(found)
-    assert "scores before and after are not comparable" in " ".join(printed.split())
-    assert "▅|▅" in printed
+    spoilt = "scores before and after are not comparable" in " ".join(printed.split())
+    assert spoilt == ("▅|▅" in printed) == (not comparable)
 
 
 def test_digests_that_begin_alike_are_told_apart(tmp_path: Path) -> None:
@@ -184,21 +199,6 @@ def test_digests_that_begin_alike_are_told_apart(tmp_path: Path) -> None:
     assert change.after not in ("3f2a", "91bc")
 
 
-def test_what_else_changed_is_told_and_spoils_nothing(tmp_path: Path) -> None:
-    """The agent's code, its settings and its model; what graders say each of their own is not compared."""
-    for day, value in enumerate(["1111", "2222"], start=1):
-        digests = Digests(settings=value, model=value, code=value, graders={"g": f"1:{value}"})
-        store(tmp_path, day, trials(ALL_HALF, digests=digests))
-
-    point = only(trend(tmp_path)).points[1]
-
-    assert [(each.what, each.comparable) for each in point.changes] == [
-        ("agent code", True),
-        ("model", True),
-        ("settings", True),
-    ]
-
-
 def test_a_task_that_is_new_changes_no_prompt(tmp_path: Path) -> None:
     """Only tasks that both runs tried are compared: another number of tasks alone is no other prompt."""
     digests = Digests("i", prompt="p", ruler="r")
@@ -211,20 +211,32 @@ def test_a_task_that_is_new_changes_no_prompt(tmp_path: Path) -> None:
     assert (first.incomplete, second.incomplete) == ("2 of 3 tasks", "")
 
 
-def test_a_run_of_a_few_tasks_is_left_out_and_one_of_most_is_marked(tmp_path: Path) -> None:
-    """As after ``-k``: less than half of the tasks is no score of the suite."""
+@pytest.mark.parametrize(
+    ("scores", "incomplete", "left_out"),
+    [
+        ({"a": (0.0, 0.0)}, "", "1 of 4 tasks graded"),
+        (dict.fromkeys("ab", (1.0, 1.0)), "2 of 4 tasks", ""),
+        (dict.fromkeys("abc", (1.0, 1.0)), "3 of 4 tasks", ""),
+        (dict.fromkeys(TASKS, (None, None)), "", "0 of 4 tasks graded"),
+        (dict.fromkeys(TASKS, (1.0, None, None)), "", "4 of 12 trials graded"),
+        ({**ALL_HALF, "a": (1.0, None)}, "1 of 8 trials errored", ""),
+    ],
+)
+def test_a_run_of_less_than_half_is_left_out_and_one_of_more_is_marked(
+    tmp_path: Path, scores: Scores, incomplete: str, left_out: str
+) -> None:
+    """As after ``-k``: less than half of the tasks, or of the planned trials, is no score of the suite."""
     store(tmp_path, 1, trials(ALL_HALF))
-    few = store(tmp_path, 2, trials({"a": (0.0, 0.0)}))
-    most = store(tmp_path, 3, trials(dict.fromkeys("abc", (1.0, 1.0))))
+    name = store(tmp_path, 2, trials(scores))
 
     found = trend(tmp_path)
 
     series = only(found)
-    assert [point.incomplete for point in series.points] == ["", "3 of 4 tasks"]
-    assert [(absence.run, absence.why) for absence in series.left_out] == [(few, "1 of 4 tasks graded")]
-    printed = text(found)
-    assert f"left out: {few}: 1 of 4 tasks graded" in printed
-    assert f"run 2, {most}: 3 of 4 tasks" in printed
+    assert [point.incomplete for point in series.points] == ["", *([incomplete] if incomplete else [])]
+    assert [(absence.run, absence.why) for absence in series.left_out] == (
+        [(name, left_out)] if left_out else []
+    )
+    assert (f"left out: {name}: {left_out}" if left_out else f"run 2, {name}: {incomplete}") in text(found)
 
 
 def test_a_run_of_held_out_tasks_is_no_part_of_the_suites_line(tmp_path: Path) -> None:
@@ -243,29 +255,11 @@ def test_a_run_of_held_out_tasks_is_no_part_of_the_suites_line(tmp_path: Path) -
     assert "h1" not in text(both), "nor are they called suspect by name"
 
 
-def test_errored_trials_are_in_no_score_and_a_run_full_of_them_is_left_out(tmp_path: Path) -> None:
-    """What did not end is said beside the figures."""
+def test_errored_trials_are_in_no_score(tmp_path: Path) -> None:
+    """A task's mean is over the trials that were graded."""
     store(tmp_path, 1, trials({**ALL_HALF, "a": (1.0, None)}))
-    store(tmp_path, 2, trials(dict.fromkeys(TASKS, (None, None))))
-
-    series = only(trend(tmp_path))
-
-    (point,) = series.points
-    assert point.incomplete == "1 of 8 trials errored"
+    (point,) = only(trend(tmp_path)).points
     assert point.total.score == pytest.approx((0.75 * 3 + 1.0) / 4)
-    assert [absence.why for absence in series.left_out] == ["0 of 4 tasks graded"]
-
-
-def test_half_of_a_suite_is_enough_and_less_is_not(tmp_path: Path) -> None:
-    """Of its tasks, and of its planned trials: one of three that is left of each task is no score."""
-    store(tmp_path, 1, trials(ALL_HALF))
-    store(tmp_path, 2, trials({"a": (1.0, 1.0), "b": (1.0, 1.0)}))
-    store(tmp_path, 3, trials(dict.fromkeys(TASKS, (1.0, None, None))))
-
-    series = only(trend(tmp_path))
-
-    assert [point.incomplete for point in series.points] == ["", "2 of 4 tasks"]
-    assert [absence.why for absence in series.left_out] == ["4 of 12 trials graded"]
 
 
 def test_a_task_with_an_errored_repetition_says_nothing_of_k(tmp_path: Path) -> None:

@@ -14,11 +14,11 @@ from msgspec.structs import replace
 from pytest_agenteval.compare.scoring.aggregates import pass_at_k, pass_hat_k, pass_rate, task_passed
 from pytest_agenteval.compare.scoring.intervals import Estimate, Interval, estimate_of_tasks
 from pytest_agenteval.records.evidence import CRASH, Grade
-from pytest_agenteval.records.plan import Kind
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import Figure, Usage, cost_figure, token_figure
 from pytest_agenteval.records.trial import TapeCounts
 from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.store.run_folder import PlannedGroup
 
 NO_JUDGE = "no_judge"
 """What a grade says of itself that only a judge could have decided."""
@@ -111,50 +111,50 @@ class GroupStatistics(FrozenValue, frozen=True):
         return sum(self.errored.values())
 
 
-class GroupScope(FrozenValue, frozen=True):
-    """What is planned for a group: tasks, trials, k, and the mean score at which a task counts as passed.
+def group_statistics(
+    name: str,
+    entries: Sequence[JournalEntry],
+    planned: Sequence[PlannedGroup],
+    *,
+    k: int,
+    threshold: float = 1.0,
+    interrupted: int = 0,
+    is_offline: bool = False,
+) -> GroupStatistics:
+    """Work out the figures of a group; ``threshold`` is the mean score at which a task counts as passed.
 
     ``interrupted`` trials started and never ended. ``is_offline`` says that the model is no LLM.
     """
-
-    tasks: int
-    trials: int
-    k: int
-    threshold: float = 1.0
-    interrupted: int = 0
-    is_offline: bool = False
-
-
-def group_statistics(name: str, entries: Sequence[JournalEntry], scope: GroupScope) -> GroupStatistics:
     averaged = [entry for entry in entries if entry.ending != "errored" and entry.score is not None]
     tasks = group_by_task(averaged)
     trials_and_passes = [(len(trials), sum(map(_is_passed, trials))) for trials in tasks.values()]
-    passed = _tasks_passed(tasks.values(), trials_and_passes, scope.threshold)
+    passed = _tasks_passed(tasks.values(), trials_and_passes, threshold)
     # Of most trials every grade is decided: only the others are looked at again.
     undecided = [entry for entry in entries if any(g.score is None or g.undecided for g in entry.grades)]
     lacking = [(entry, grades) for entry in undecided if (grades := grades_lacking_judge(entry))]
     lacking_averaged = [(entry, grades) for entry, grades in lacking if entry.averaged]
     # Tests may run trials by code, which nobody has planned.
-    planned = max(scope.trials, len(entries))
+    trials = max(sum(group.trials for group in planned), len(entries) + interrupted)
+    # Trials are put together by task once where no trial errored, as in most groups.
+    seen = tasks if len(averaged) == len(entries) else group_by_task(entries)
     return GroupStatistics(
         name=name,
-        # Trials are put together by task once where no trial errored, as in most groups.
-        tasks=max(scope.tasks, len(tasks if len(averaged) == len(entries) else group_by_task(entries))),
-        planned=planned,
+        tasks=max(sum(group.tasks for group in planned), len(seen)),
+        planned=trials,
         averaged=len(averaged),
         mean=estimate_of_tasks([[entry.score for entry in trials] for trials in tasks.values()]),
         full=pass_rate(map(_FULL, averaged)),
-        k=scope.k,
+        k=k,
         pass_1=_rate(trials_and_passes, 1, pass_at_k),
-        pass_hat_k=_rate(trials_and_passes, scope.k, pass_hat_k),
-        pass_at_k=_rate(trials_and_passes, scope.k, pass_at_k),
-        tasks_passed=sum(map(bool, passed)),
+        pass_hat_k=_rate(trials_and_passes, k, pass_hat_k),
+        pass_at_k=_rate(trials_and_passes, k, pass_at_k),
+        tasks_passed=sum(passed),
         tasks_decided=len(passed),
         errored=Counter(entry.cause for entry in entries if not entry.averaged)
         if len(averaged) < len(entries)
         else Counter(),
-        not_run=planned - len(entries),
-        interrupted=scope.interrupted,
+        not_run=trials - len(entries),
+        interrupted=interrupted,
         limited=Counter(filter(None, map(_LIMIT, entries))),
         # A grade that broke its trial is counted as that error, not as undecided.
         undecided=Counter(
@@ -172,7 +172,7 @@ def group_statistics(name: str, entries: Sequence[JournalEntry], scope: GroupSco
         ),
         lacking=Counter(grade.grader for _, grades in lacking_averaged for grade in grades),
         retried=sum(entry.attempts > 1 for entry in entries),
-        spent=_spent(entries, scope),
+        spent=_spent(entries, interrupted, is_offline),
         judging=_resource_use([entry.judging for entry in entries if entry.judging.asks]),
         judge_asks=sum(map(_JUDGE_ASKS, entries)),
         tools=_total_counts(list(map(_TOOL_TAPE, entries))),
@@ -210,22 +210,21 @@ def _rate(
 def _tasks_passed(
     tasks: Collection[Sequence[JournalEntry]], trials_and_passes: Sequence[tuple[int, int]], threshold: float
 ) -> list[bool]:
-    if threshold < 1:
-        return [_task_passed(trials, threshold) for trials in tasks]
+    """Say of each task whether it passed by its kind, its endings and its scores."""
     # Decided once for all tasks with the same kind and counts: at a threshold of 1 scores do not matter.
-    alike = [(trials[0].kind, *counts) for trials, counts in zip(tasks, trials_and_passes, strict=True)]
-    examples = dict(zip(alike, tasks, strict=True))
-    passed = {key: _task_passed(trials, threshold) for key, trials in examples.items()}
-    return [passed[key] for key in alike]
+    decided: dict[object, bool] = {}
+    passed = []
+    for number, (trials, counts) in enumerate(zip(tasks, trials_and_passes, strict=True)):
+        alike = (trials[0].kind, *counts) if threshold >= 1 else number
+        if alike not in decided:
+            scores = [entry.score for entry in trials]
+            is_passed = task_passed(trials[0].kind, map(_is_passed, trials), scores, threshold)
+            decided[alike] = is_passed is True
+        passed.append(decided[alike])
+    return passed
 
 
-def _task_passed(trials: Sequence[JournalEntry], threshold: float) -> bool:
-    kind: Kind = trials[0].kind
-    scores = [entry.score for entry in trials]
-    return task_passed(kind, map(_is_passed, trials), scores, threshold) is True
-
-
-def _spent(entries: Sequence[JournalEntry], scope: GroupScope) -> ResourceUse:
+def _spent(entries: Sequence[JournalEntry], interrupted: int, is_offline: bool) -> ResourceUse:
     """Add up what agents took; attempts that never ended are unknown parts of it."""
     usages = list(map(_USAGE, entries))
     # Few runs have attempts before the last: the others are added up without looking for them.
@@ -234,12 +233,12 @@ def _spent(entries: Sequence[JournalEntry], scope: GroupScope) -> ResourceUse:
     known = _resource_use(usages, sum(entry.seconds + entry.earlier_seconds for entry in entries))
     untimed = sum(not entry.seconds and entry.elapsed_seconds is None for entry in entries)
     known = replace(known, seconds=known.seconds + Figure(0, untimed)) if untimed else known
-    unended = scope.interrupted + sum(entry.unended_attempts for entry in entries if entry.attempts > 1)
+    unended = interrupted + sum(entry.unended_attempts for entry in entries if entry.attempts > 1)
     if not unended:
         return known
     unknown = Figure(0, unended)
     # An offline model whose ended trials took nothing took nothing in those that never ended either.
-    if scope.is_offline and entries and not (known.tokens or known.cost):
+    if is_offline and entries and not (known.tokens or known.cost):
         return replace(known, seconds=known.seconds + unknown)
     return ResourceUse(known.tokens + unknown, known.cost + unknown, known.seconds + unknown)
 

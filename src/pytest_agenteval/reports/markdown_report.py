@@ -31,7 +31,7 @@ from pytest_agenteval.reports.leaderboard import (
     scorecard_tables,
 )
 from pytest_agenteval.reports.report_source import ReportSource
-from pytest_agenteval.reports.run_view import Miss, RunView, SuiteView, view_of, worst_first
+from pytest_agenteval.reports.run_view import RunView, SuiteView, view_of, worst_first
 from pytest_agenteval.reports.run_warnings import run_warnings
 from pytest_agenteval.reports.suite_tables import (
     WorstBuckets,
@@ -130,9 +130,9 @@ def code_block(lines: Iterable[str]) -> str:
     return "\n```text\n" + "\n".join(line.replace("`", "'") for line in lines) + "\n```\n"
 
 
-def _miss_item(miss: Miss) -> str:
+def _miss_item(miss: JournalEntry) -> str:
     word = ending_word(miss.ending, miss.score)
-    line = f"- **{word}** {escape_markdown(trial_name(miss.key))}: {escape_markdown(miss.reason)}"
+    line = f"- **{word}** {escape_markdown(trial_name(miss.key))}: {escape_markdown(ending_reason(miss))}"
     if not miss.traceback:
         return line
     last = code_block(printable(miss.traceback).splitlines()[-MOST_TRACEBACK_LINES:])

@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import combinations
 from operator import attrgetter
-from typing import (
-    Any,
-    Generic,
-    TypeVar,
-    overload,
-)
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
 
 from pytest_agenteval.compare.scoring.aggregates import Classification, classify
-from pytest_agenteval.records.explanation import ending_reason
 from pytest_agenteval.records.plan import OWN_MODEL, TrialKey, own_label
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.records.transcript import NO_USAGE, UNREAD_PROMPT, Usage, used_other_models
-from pytest_agenteval.records.trial import Ending
 from pytest_agenteval.reports.group_statistics import (
-    GroupScope,
     GroupStatistics,
     group_by_task,
     group_statistics,
 )
 from pytest_agenteval.store.journal_entry import JournalEntry, own_models_of
-from pytest_agenteval.store.run_folder import PlannedGroup, RunHeader, RunModel, RunSuite
+from pytest_agenteval.store.run_folder import RunHeader, RunModel, RunSuite
 from pytest_agenteval.store.run_reader import Run, first_unreadable
 from pytest_agenteval.text.formatting import (
     MOST_NAME,
@@ -98,8 +91,6 @@ OFFLINE_NOTES = {
     "scripted": "follows a script",
     "spoiler": "acts out the reference spoilt",
 }
-SourceT = TypeVar("SourceT")
-ItemT = TypeVar("ItemT")
 Group = tuple[str, str, str]
 """A suite, a model and a variant."""
 
@@ -146,19 +137,8 @@ class SuiteView(FrozenValue, frozen=True):
         return model_label(own_label(self.model, self.own_models), self.variant)
 
 
-class Miss(FrozenValue, frozen=True):
-    """A trial that did not pass, with the reason in one line and the last lines of its traceback."""
-
-    key: TrialKey
-    ending: Ending
-    score: float | None
-    reason: str
-    transcript: str
-    traceback: str = ""
-
-
 class RunView(FrozenValue, frozen=True):
-    """Everything a report says of a run; ``misses`` are worst first, errored trials last.
+    """Everything a report says of a run; ``misses`` did not pass: worst first, errored trials last.
 
     ``warnings`` say what makes the figures doubtful; ``doubtful_events`` counts what does so in single
     trials, by kind, over all of them. ``simulating`` is what models took that played users. ``not_run``
@@ -173,7 +153,7 @@ class RunView(FrozenValue, frozen=True):
     exit_status: int | None
     notes: tuple[str, ...]
     suites: tuple[SuiteView, ...]
-    misses: Sequence[Miss]
+    misses: Sequence[JournalEntry]
     unreadable: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     doubtful_events: Mapping[str, int] = NOTHING
@@ -186,26 +166,6 @@ class RunView(FrozenValue, frozen=True):
         name = one_line(suite.suite, MOST_NAME) or NOT_KNOWN
         several = len({other.who for other in self.suites}) > 1
         return f"{name}[{one_line(suite.who, MOST_NAME)}]" if several else name
-
-
-class LazySequence(Sequence[ItemT], Generic[SourceT, ItemT]):
-    """A sequence whose items are made each time they are read: few misses are, and transcripts are large."""
-
-    def __init__(self, sources: Sequence[SourceT], make: Callable[[SourceT], ItemT]) -> None:
-        self._sources: Sequence[SourceT] = sources
-        self._make = make
-
-    def __len__(self) -> int:
-        return len(self._sources)
-
-    @overload
-    def __getitem__(self, at: int) -> ItemT: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[ItemT]: ...
-    def __getitem__(self, at: int | slice) -> ItemT | Sequence[ItemT]:
-        if isinstance(at, slice):
-            return LazySequence(self._sources[at], self._make)
-        return self._make(self._sources[at])
 
 
 def view_of(run: Run) -> RunView:
@@ -222,7 +182,7 @@ def view_of(run: Run) -> RunView:
         exit_status=header.exit_status,
         notes=tuple(f"{model.name}: {note}" for model in header.models if (note := model_note(model))),
         suites=suite_views(run),
-        misses=LazySequence(worst_first(run.entries), _miss),
+        misses=worst_first(run.entries),
         warnings=(*_part(header), *_self_judged(header), *_prompt_warnings(run)),
         doubtful_events=doubtful_events,
         simulating=sum(filter(NO_USAGE.__ne__, map(_SIMULATING, run.entries)), NO_USAGE),
@@ -231,11 +191,6 @@ def view_of(run: Run) -> RunView:
         # The last one: reading transcripts, as the warnings above do, adds what cannot be read.
         unreadable=tuple(first_unreadable(run.odd)),
     )
-
-
-def _miss(entry: JournalEntry) -> Miss:
-    reason, place = ending_reason(entry), str(entry.location)
-    return Miss(entry.key, entry.ending, entry.score, reason, place, entry.traceback)
 
 
 def suite_views(run: Run) -> tuple[SuiteView, ...]:
@@ -308,30 +263,34 @@ def _suite_view(run: Run, group: Group, entries: Sequence[JournalEntry]) -> Suit
     suite, model, variant = group
     planned = [part for part in run.planned if (part.suite, part.model, part.variant) == group]
     header = next((run_suite for run_suite in run.header.suites if run_suite.name == suite), None)
-    # The task that has fewest repetitions decides k, so that every task can tell.
-    counts = [group.repetitions for group in planned] or [
-        len(trials) for trials in group_by_task(entries).values()
-    ]
-    k, threshold = min(counts, default=1), (header or RunSuite(suite)).threshold
-    unended = {attempt.key for attempt in run.begun if _group(attempt.key) == group}
-    if unended:
-        unended -= {entry.key for entry in entries}
     run_model = next((run_model for run_model in run.header.models if run_model.name == model), None)
     is_offline = run_model is not None and run_model.offline
-    rows = _rows(planned, entries, GroupScope(0, 0, k, threshold, is_offline=is_offline))
-    is_online = model == OWN_MODEL or (run_model is not None and not run_model.offline)
+    # The task that has fewest repetitions decides k, so that every task can tell.
+    counts = [part.repetitions for part in planned] or list(map(len, group_by_task(entries).values()))
+    statistics = partial(
+        group_statistics,
+        k=min(counts, default=1),
+        threshold=(header or RunSuite(suite)).threshold,
+        is_offline=is_offline,
+    )
+    trials: dict[str, list[JournalEntry]] = {part.bucket: [] for part in planned}
+    for entry in entries:
+        trials.setdefault(entry.bucket, []).append(entry)
+    # A trial that never ended is known to belong to the suite, but not to a bucket.
+    unended = {attempt.key for attempt in run.begun if _group(attempt.key) == group}
+    unended -= {entry.key for entry in entries} if unended else set()
+    total = statistics("all", entries, planned, interrupted=len(unended))
+    # The figures of an only bucket are those of the suite, and need not be made again.
+    rows = tuple(
+        statistics(bucket, of_bucket, [part for part in planned if part.bucket == bucket])
+        if len(trials) > 1
+        else replace(total, name=bucket)
+        for bucket, of_bucket in trials.items()
+    )
     asking = [entry for entry in entries if entry.own_models]
     only_other_models = bool(asking) and all(used_other_models(entry.doubtful_events) for entry in asking)
     is_own = model == OWN_MODEL or is_offline or only_other_models
     own_models = own_models_of(entries) if is_own else ()
-    # The figures of an only bucket are those of the suite, and need not be made again. A trial that never
-    # ended is known to belong to the suite, but not to a bucket.
-    if len(rows) == 1 and not unended:
-        total = replace(rows[0], name="all")
-    else:
-        whole = GroupScope(0, 0, k, threshold, len(unended), is_offline)
-        total = group_statistics("all", entries, _scope(planned, whole, len(entries) + len(unended)))
-        rows = (replace(total, name=rows[0].name),) if len(rows) == 1 else rows
     kind = header.kind if header else entries[0].kind if entries else "mixed"
     return SuiteView(
         suite=suite,
@@ -341,32 +300,13 @@ def _suite_view(run: Run, group: Group, entries: Sequence[JournalEntry]) -> Suit
         note="" if run_model is None or own_models else model_note(run_model),
         rows=rows,
         total=total,
-        promoted=len(group_by_task([entry for entry in entries if entry.kind == "regression" != kind])),
+        promoted=len(group_by_task(entry for entry in entries if entry.kind == "regression" != kind)),
         decisions=_decisions_of(entries),
         own_models=own_models,
-        is_without_requests=is_online
+        is_without_requests=(model == OWN_MODEL or (run_model is not None and not is_offline))
         and total.averaged > 0
         and not any(entry.usage.asks for entry in entries),
     )
-
-
-def _rows(
-    planned: Sequence[PlannedGroup], entries: Sequence[JournalEntry], scope: GroupScope
-) -> tuple[GroupStatistics, ...]:
-    trials: dict[str, list[JournalEntry]] = {group.bucket: [] for group in planned}
-    for entry in entries:
-        trials.setdefault(entry.bucket, []).append(entry)
-    return tuple(
-        group_statistics(
-            bucket, of_bucket, _scope([group for group in planned if group.bucket == bucket], scope)
-        )
-        for bucket, of_bucket in trials.items()
-    )
-
-
-def _scope(planned: Sequence[PlannedGroup], scope: GroupScope, seen: int = 0) -> GroupScope:
-    tasks, trials = sum(group.tasks for group in planned), sum(group.trials for group in planned)
-    return replace(scope, tasks=tasks, trials=max(trials, seen))
 
 
 MOST_SENT = 60

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, takewhile
 from math import inf
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, TypeAlias, TypeVar, overload
 
 from pytest_agenteval.records.evidence import Check, Grade
 from pytest_agenteval.records.explanation import ending_reason, short_reason
@@ -31,7 +31,7 @@ from pytest_agenteval.records.transcript import (
 )
 from pytest_agenteval.records.trial import Digests, Ending, TapeCounts, Trial
 from pytest_agenteval.reports.file_changes import MOST_FILES, FileChange, file_changes
-from pytest_agenteval.reports.run_view import LazySequence, acting_model
+from pytest_agenteval.reports.run_view import acting_model
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.formatting import format_figure, one_line
@@ -39,6 +39,8 @@ from pytest_agenteval.text.json_values import jsonable
 from pytest_agenteval.tools.tool import ToolResult
 
 ViewT = TypeVar("ViewT", bound=FrozenValue)
+SourceT = TypeVar("SourceT")
+ItemT = TypeVar("ItemT")
 Place: TypeAlias = tuple[int, int]
 """A call by the number of the message that asks for it, and its own number there."""
 
@@ -450,6 +452,26 @@ def _parsed(reply: str) -> Any:
         return reply or None
 
 
+class LazySequence(Sequence[ItemT], Generic[SourceT, ItemT]):
+    """A sequence whose items are made each time they are read: transcripts may be larger than memory."""
+
+    def __init__(self, sources: Sequence[SourceT], make: Callable[[SourceT], ItemT]) -> None:
+        self._sources: Sequence[SourceT] = sources
+        self._make = make
+
+    def __len__(self) -> int:
+        return len(self._sources)
+
+    @overload
+    def __getitem__(self, at: int) -> ItemT: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[ItemT]: ...
+    def __getitem__(self, at: int | slice) -> ItemT | Sequence[ItemT]:
+        if isinstance(at, slice):
+            return LazySequence(self._sources[at], self._make)
+        return self._make(self._sources[at])
+
+
 Side: TypeAlias = tuple[Run, JournalEntry]
 """A trial in the run that holds it."""
 
@@ -484,7 +506,6 @@ class TrialsDocument(Document, frozen=True, kw_only=True):
 def trials_document(sides: Sequence[tuple[Side | None, Side]]) -> TrialsDocument:
     """Make the document of trials, each old one beside its new one; None where no old one was named."""
 
-    # Each is read when it is written: transcripts of a run may be larger than memory.
     def document(of_sides: tuple[Side | None, Side]) -> ShownTrial:
         old, new = of_sides
         return ShownTrial(**_facts(*new), old=StoredTrial(**_facts(*old)) if old else None)
