@@ -1,4 +1,4 @@
-"""Trials of earlier runs, and the one rule that says which of them are kept, graded again or run anew."""
+"""Trials of earlier runs, and the one rule that says which of them stay, are graded again or run anew."""
 
 from __future__ import annotations
 
@@ -324,8 +324,8 @@ class ReusePlan:
         if changed.ruler:
             return ReuseDecision("regrade", changed.ruler[0], earlier)
         # With another bucket or kind the trial is written again, so that reports count it there.
-        is_kept = earlier.use == "resume" and earlier.is_described_as(plan)
-        return ReuseDecision("keep" if is_kept else "take over", "", earlier)
+        stays = earlier.use == "resume" and earlier.is_described_as(plan)
+        return ReuseDecision("keep" if stays else "take over", "", earlier)
 
     def _agent_side(self, plan: Plan) -> AgentDigests | None:
         """Give what the plan's agent would be today, once for all plans alike; None if it breaks."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
+import pickle
 import tempfile
-from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import pytest
 
@@ -20,8 +20,7 @@ from pytest_agenteval.text.errors import UsageMistake
 
 # The folder, inside the run's, through which its processes share model servers; it holds their logs.
 SERVERS_FOLDER = "servers"
-_PATHS = ("folder", "refusal", "earlier", "baseline")
-_SEVERAL_PATHS = ("regraded", "reports", "reused")
+PICKLE = 4  # every Python that pytest supports reads it: a worker may run on another one
 
 
 class RunInfo(NamedTuple):
@@ -66,17 +65,9 @@ class RunInfo(NamedTuple):
         """The file by which the processes of this very session share rate limits."""
         return self.folder / RATE_FILES.replace("*", f"{self.controller}-{self.started:.3f}")
 
-    def to_worker(self) -> dict[str, Any]:
-        """Give the record as xdist can send it: built-in types only."""
-        sent = self._asdict()
-        sent |= {name: sent[name] and str(sent[name]) for name in _PATHS}
-        return sent | {name: [str(path) for path in sent[name]] for name in _SEVERAL_PATHS}
-
-    @classmethod
-    def from_controller(cls, sent: Mapping[str, Any]) -> RunInfo:
-        """Read what ``to_worker`` gave in another process."""
-        values = {**sent, **{name: sent[name] and Path(sent[name]) for name in _PATHS}}
-        return cls(**values | {name: tuple(map(Path, sent[name])) for name in _SEVERAL_PATHS})
+    def to_worker(self) -> bytes:
+        """Give the record as xdist can send it."""
+        return pickle.dumps(self, PICKLE)
 
 
 def get_run_info(config: pytest.Config) -> RunInfo:
@@ -84,7 +75,7 @@ def get_run_info(config: pytest.Config) -> RunInfo:
     if run_info_key not in config.stash:
         worker = getattr(config, "workerinput", None)
         if worker is not None:
-            config.stash[run_info_key] = RunInfo.from_controller(worker["agenteval"])
+            config.stash[run_info_key] = pickle.loads(worker["agenteval"])
         else:
             _remember(config, _chosen_run(config, read_settings(config)))
     info: RunInfo = config.stash[run_info_key]
