@@ -116,87 +116,51 @@ def pytest_terminal_summary(terminalreporter):
         for thing in things:
             vars(thing), getattr(thing, "nodeid", "")  # as Hypothesis does, of everything that was counted
 """
-IMPROVED: dict[int, tuple[Path, pytest.RunResult]] = {}
 
 
-@pytest.fixture
-def improved(pytester: pytest.Pytester, workers: int) -> tuple[Path, pytest.RunResult]:
-    """The folder and the print of a run of all suites that looks after two repetitions: carried out once."""
-    if workers not in IMPROVED:
-        write_tried_suites(pytester)
-        improve(pytester)
-        write(pytester.path, {"evals/conftest.py": FIXTURES, "conftest.py": CONFTEST + LOOKER})
-        args = ("--repetitions=2..4", "--agent-baseline=latest", "--junitxml=j.xml")
-        IMPROVED[workers] = pytester.path, greet(pytester, *args, workers=workers)
-    return IMPROVED[workers]
+def test_more_is_tried_only_where_it_may_change_a_verdict(pytester: pytest.Pytester, workers: int) -> None:
+    """Better stops, unchanged stops, unclear and small go on; every count says so, with workers too.
 
+    What stopped is judged at 99.6 %, what went on at 97.6 %. Wider fixtures of suites that end early are torn
+    down once, before those of others are set up; other plugins find attributes on what was deselected.
+    """
+    write_tried_suites(pytester)
+    improve(pytester)
+    write(pytester.path, {"evals/conftest.py": FIXTURES, "conftest.py": CONFTEST + LOOKER})
+    result = greet(
+        pytester, "--repetitions=2..4", "--agent-baseline=latest", "--junitxml=j.xml", workers=workers
+    )
 
-def test_more_is_tried_only_where_it_may_change_a_verdict(improved: tuple[Path, pytest.RunResult]) -> None:
-    """Better stops, unchanged stops, unclear and small go on; every count says so, with workers too."""
-    root, result = improved
-
-    run = latest(root)
+    run = latest(pytester.path)
     assert trials(run) == {"clear": 24, "alike": 18, "unclear": 48, "small": 12}
-    assert {look.suite: look.reading for look in run.looks} == {
-        "clear": "decided",
-        "alike": "hopeless",
-        "unclear": "open",
-        "small": "few tasks",
-    }
-    assert sum(group.trials for group in run.planned) == 102
+    readings = {"clear": "decided", "alike": "hopeless", "unclear": "open", "small": "few tasks"}
+    assert {look.suite: look.reading for look in run.looks} == readings
+    assert sum(group.trials for group in run.planned) == len(junit(pytester.path / "j.xml")) == 102
     assert not run.begun
-    assert sum(map(int, result.parseoutcomes().values())) - 42 == 102
-    assert result.parseoutcomes()["deselected"] == 42
+    assert result.parseoutcomes() == {"passed": 38, "xfailed": 64, "deselected": 42}
     out = " ".join(str(result.stdout).split())
-    assert "[100%]" in out
-    assert "repetitions: 42 of 2..4 not needed" in out
+    for text in ("[100%]", "repetitions: 42 of 2..4 not needed", "x 4"):
+        assert text in out
     assert "x 2 of 2..4: stopped after 2, the verdict was clear" in out
-    assert "x 4" in out
-
-
-def test_verdicts_and_intervals_are_at_the_level_of_the_look(improved: tuple[Path, pytest.RunResult]) -> None:
-    """What stopped is judged at 99.6 %, what went on at 97.6 %; in the run and when it is compared again."""
-    folder = latest(improved[0]).folder
-    suites = {
-        suite["name"]: suite for suite in json.loads((folder / "comparison.json").read_text())["suites"]
-    }
-
+    result.stdout.no_fnmatch_line("*Error*")
+    result.stderr.no_fnmatch_line("*Error*")
+    document = json.loads((run.folder / "comparison.json").read_text())
+    suites = {suite["name"]: suite for suite in document["suites"]}
     assert suites["clear"]["suite"]["verdict"] == "better"
-    assert {name: suite["levels"] for name, suite in suites.items()} == {
-        "clear": {"suite": 0.996, "buckets": 0.996},
-        "alike": {"suite": 0.996, "buckets": 0.996},
-        "unclear": {"suite": 0.976, "buckets": 0.979},
-        "small": {"suite": 0.975, "buckets": 0.975},
+    assert {name: tuple(suite["levels"].values()) for name, suite in suites.items()} == {
+        "clear": (0.996, 0.996),
+        "alike": (0.996, 0.996),
+        "unclear": (0.976, 0.979),
+        "small": (0.975, 0.975),
     }
     assert suites["clear"]["suite"]["interval"]["level"] == 0.996
     assert suites["unclear"]["suite"]["interval"]["level"] == 0.976
-    header = json.loads((folder / "run.json").read_text())
-    assert header["repetition_rule"]["futile"] == 0.3
-
-
-def test_what_stands_for_dropped_items_is_torn_down(
-    improved: tuple[Path, pytest.RunResult], workers: int
-) -> None:
-    """Wider fixtures of suites that end early are torn down once, before those of others are set up."""
-    root, result = improved
-
-    assert result.parseoutcomes() == {"passed": 38, "xfailed": 64, "deselected": 42}
-    opened = (root / "opened.txt").read_text().split()
-    assert sorted(mark[1:] for mark in opened if mark[0] == "+") == sorted(
-        mark[1:] for mark in opened if mark[0] == "-"
-    )
-    assert len(junit(root / "j.xml")) == 102
+    assert json.loads((run.folder / "run.json").read_text())["repetition_rule"]["futile"] == 0.3
+    opened = (pytester.path / "opened.txt").read_text().split()
+    up, down = (sorted(mark[1:] for mark in opened if mark[0] == sign) for sign in "+-")
+    assert up == down
     if not workers:
         assert all(up[1:] == down[1:] for up, down in zip(opened[::2], opened[1::2], strict=True))
-
-
-def test_what_is_counted_as_deselected_is_an_object_as_ever(improved: tuple[Path, pytest.RunResult]) -> None:
-    """Other plugins look at the attributes of all that pytest counts: they find some."""
-    result = improved[1]
-
-    assert result.parseoutcomes()["deselected"] == 42
-    result.stdout.no_fnmatch_line("*Error*")
-    result.stderr.no_fnmatch_line("*Error*")
 
 
 def test_against_any_other_run_levels_are_plain_and_that_is_said(
@@ -245,32 +209,23 @@ def test_the_most_trials_of_a_run_are_kept(pytester: pytest.Pytester, workers: i
     assert run.looks[1].levels.suite == 0.996
 
 
-@pytest.mark.parametrize(
-    ("args", "says"),
-    [
-        ("--repetitions=2..4", "--repetitions=2..4: expected a baseline"),
-        (
-            "--repetitions=2..4 --agent-baseline=latest --agent-gate=none --agent-baseline=none",
-            "--agent-baseline",
-        ),
-        ("--repetitions=4..2", "expected a whole number, 1 or more, or LOW..HIGH, as in 2..6; found '4..2'"),
-        (
-            "--repetitions=2 --agent-max-trials=9",
-            "--agent-max-trials: expected --repetitions=LOW..HIGH",
-        ),
-    ],
-)
-def test_what_cannot_be_obeyed_is_refused(pytester: pytest.Pytester, args: str, says: str) -> None:
+REFUSED = {
+    "--repetitions=2..4": "--repetitions=2..4: expected a baseline",
+    "--repetitions=2..4 --agent-baseline=latest --agent-gate=none --agent-baseline=none": "--agent-baseline",
+    "--repetitions=4..2": "expected a whole number, 1 or more, or LOW..HIGH, as in 2..6; found '4..2'",
+    "--repetitions=2 --agent-max-trials=9": "--agent-max-trials: expected --repetitions=LOW..HIGH",
+}
+
+
+def test_what_cannot_be_obeyed_is_refused(pytester: pytest.Pytester) -> None:
     """Exit status 4, and both places where a baseline may be named."""
     write_suites(pytester.path, ("small",))
-
-    result = greet(pytester, *args.split())
-
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    text = str(result.stdout) + str(result.stderr)
-    assert says in text
-    if "expected a baseline" in text:
-        assert "--agent-baseline=RUN, or baseline: in the gate: of a suite.yaml" in text
+    for args, says in REFUSED.items():
+        result = greet(pytester, *args.split())
+        text = str(result.stdout) + str(result.stderr)
+        assert (result.ret, says in text) == (pytest.ExitCode.USAGE_ERROR, True), args
+        if "expected a baseline" in text:
+            assert "--agent-baseline=RUN, or baseline: in the gate: of a suite.yaml" in text
     assert not (pytester.path / ".agenteval/runs").exists()
 
 
@@ -350,12 +305,11 @@ def pytest_runtest_setup(item):
 
 
 @pytest.mark.posix
-@pytest.mark.parametrize("at", [14])
-def test_a_killed_worker_holds_nobody_up(pytester: pytest.Pytester, at: int) -> None:
-    """Before the look or after it: one item is lost to pytest, all others end."""
+def test_a_killed_worker_holds_nobody_up(pytester: pytest.Pytester) -> None:
+    """One item is lost to pytest, all others end."""
     write_tried_suites(pytester, ("unclear", "alike"))
     improve(pytester)
-    write(pytester.path, {"evals/conftest.py": KILLING.format(at=at)})
+    write(pytester.path, {"evals/conftest.py": KILLING.format(at=14)})
 
     result = greet(pytester, workers=2)
 

@@ -25,6 +25,7 @@ from tests.suites import run, suite, task, write
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("quick")
 NIGHT, MORNING = task_names("night"), task_names("morning")
+USAGE, NOTHING = pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED
 
 
 def gate_lines(result: pytest.RunResult) -> list[str]:
@@ -64,75 +65,46 @@ def test_each_rule_is_judged(pytester: pytest.Pytester) -> None:
         assert fnmatch(judged.line, line), gate
 
 
-def test_what_workers_did_is_judged_by_who_speaks_for_them(pytester: pytest.Pytester) -> None:
-    """The command line comes before suite.yaml, key by key; ``none`` switches all of it off."""
-    write_greeters(pytester.path, {"score": 0.5, "errored": 0.0})
-    set_mood(pytester.path, "tired", NIGHT)
-
-    narrower = greet(pytester, "--agent-gate=score=0.9,buckets.morning=1", workers=1, times=1)
-    off = greet(pytester, "--agent-gate=none", times=1)
-
-    assert gate_lines(narrower) == ["gate: broken: greetings score 0.58 is below 0.90"]
-    assert (narrower.ret, off.ret, gate_lines(off)) == (1, 0, [])
-
-
-def test_errored_trials_are_a_share_of_the_planned(pytester: pytest.Pytester) -> None:
-    """An errored trial fails the run anyway; the gate says how many there were."""
-    write_greeters(pytester.path, {"errored": 0.05, "score": 0.9})
-    set_mood(pytester.path, "broken", MORNING[:1])
-
-    result = greet(pytester, times=1)
-
-    assert gate_lines(result) == [
-        "gate: broken: greetings: 1 of 12 trials errored or were never run, more than 5 %"
-    ]
-    assert result.ret == 1
-
-
-def test_nothing_but_errors_is_no_score(pytester: pytest.Pytester) -> None:
-    """A score that nobody has breaks the gate."""
-    write_greeters(pytester.path, {"score": 0.0})
-    set_mood(pytester.path, "broken", [*MORNING, *NIGHT])
-
-    assert gate_lines(greet(pytester, times=1)) == [
-        "gate: broken: greetings score is unknown, no trial has a score"
-    ]
+PARTLY = {"score": 0.9, "buckets": {"night": 0.9}}
+HELD = "gate: held (greetings night 1.00); not judged, greetings: {} of 12 tasks were run"
+BELOW = "gate: broken: greetings score 0.58 is below 0.90"
+# The gate, who fails and how, the options, whether workers run it; the line, and the exit status.
+RUNS: list[tuple[dict[str, Any], dict[str, list[str]], str, int, str, int]] = [
+    # The command line comes before suite.yaml, key by key; ``none`` switches all of it off.
+    ({"score": 0.5}, {"tired": NIGHT}, "--agent-gate=score=0.9,buckets.morning=1", 1, BELOW, 1),
+    ({"score": 0.9}, {"tired": NIGHT}, "--agent-gate=none", 0, "", 0),
+    # An errored trial fails the run anyway; the gate says how many there were.
+    ({"errored": 0.05, "score": 0.9}, {"broken": MORNING[:1]}, "", 0,
+     "gate: broken: greetings: 1 of 12 trials errored or were never run, more than 5 %", 1),
+    ({"score": 0.0}, {"broken": [*MORNING, *NIGHT]}, "", 0,
+     "gate: broken: greetings score is unknown, no trial has a score", 1),
+    # A part of a suite has no score to judge; a bucket that was run as a whole has.
+    (PARTLY, {}, "-k night", 0, HELD.format(5), 0),
+    (PARTLY, {}, "evals/greetings/night", 0, HELD.format(5), 0),
+    (PARTLY, {}, "--agent-sample=5", 0, HELD.format(10), 0),
+    (PARTLY, {}, "--ignore=evals/greetings/morning", 1, HELD.format(5), 0),
+    (PARTLY, {}, "--ignore-glob=*morning_*", 0, HELD.format(5), 0),
+    (PARTLY, {"tired": NIGHT}, "-k night", 0, "gate: broken: greetings night 0.00 is below 0.90", 1),
+    ({"score": 0.9}, {}, "-k night_0", 0, "gate: not judged, greetings: 1 of 12 tasks were run", 0),
+    # A failed trial stays a failure where the gate holds, and nothing to run stays 5.
+    ({"score": 0.5}, {"broken": NIGHT[:1]}, "-x", 0, "gate: held (greetings score 1.00)", 1),
+    ({"score": 0.5}, {}, "-k nobody", 0, "", NOTHING),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("narrow", "workers"),
-    [
-        (("-k", "night"), 0),
-        (("evals/greetings/night",), 0),
-        (("--agent-sample=5",), 0),
-        (("--ignore=evals/greetings/morning",), 1),
-        (("--ignore-glob=*morning_*",), 0),
-    ],
-)
-def test_a_part_of_a_suite_has_no_score_to_judge(
-    pytester: pytest.Pytester, narrow: tuple[str, ...], workers: int
-) -> None:
-    """Said with how much was run; a bucket that was tried as a whole is judged."""
-    write_greeters(pytester.path, {"score": 0.9, "buckets": {"night": 0.9}})
+@pytest.mark.parametrize("number", range(len(RUNS)))
+def test_a_run_is_judged_by_what_was_run_of_its_suites(pytester: pytest.Pytester, number: int) -> None:
+    """Whole suites and whole buckets are; every run says in one line what came of it."""
+    gate, moods, options, workers, line, status = RUNS[number]
+    write_greeters(pytester.path, gate)
+    for mood, names in moods.items():
+        set_mood(pytester.path, mood, names)
 
-    result = greet(pytester, *narrow, workers=workers, times=1)
+    result = greet(pytester, *options.split(), workers=workers, times=1)
 
-    tasks = 10 if "sample" in narrow[0] else 5
-    assert gate_lines(result) == [
-        f"gate: held (greetings night 1.00); not judged, greetings: {tasks} of 12 tasks were run"
-    ]
-    assert result.ret == 0
-
-
-def test_a_bucket_of_a_part_breaks_the_gate(pytester: pytest.Pytester) -> None:
-    """It was tried as a whole; the suite's score is not judged beside it."""
-    write_greeters(pytester.path, {"score": 0.9, "buckets": {"night": 0.9}})
-    set_mood(pytester.path, "tired", NIGHT)
-
-    result = greet(pytester, "-k", "night", times=1)
-
-    assert gate_lines(result) == ["gate: broken: greetings night 0.00 is below 0.90"]
-    assert result.ret == 1
+    assert len(gate_lines(result)) == bool(line)
+    result.stdout.fnmatch_lines([line.replace("[", "[[]")] * bool(line))
+    assert result.ret == status
 
 
 @pytest.mark.parametrize("folder", ["evals", "evals/greetings/night"])
@@ -142,11 +114,9 @@ def test_what_is_held_out_is_no_part_that_lacks(pytester: pytest.Pytester, folde
     Held-out tasks of a bucket of their own are not run as a rule: nobody has asked for their score.
     """
     write_greeters(pytester.path, {"score": 0.9, "buckets": {"night": 0.9, "dawn": 0.9}})
-    late = {"id": "late", "split": "held_out", "input": {"content": "late"}}
-    graders = [{"name": "answer_contains", "config": {"text": "Mina"}}]
     for bucket in ("night", "dawn"):
-        held_out = {**late, "id": f"late_{bucket}", "graders": graders}
-        write(pytester.path, {f"evals/greetings/{bucket}/late.json": held_out})
+        late = task(f"late_{bucket}", script=None, split="held_out")
+        write(pytester.path, {f"evals/greetings/{bucket}/late.json": late})
 
     result = greet(pytester, folder, times=1)
 
@@ -157,28 +127,7 @@ def test_what_is_held_out_is_no_part_that_lacks(pytester: pytest.Pytester, folde
     assert result.ret == 0
 
 
-def test_a_baseline_that_is_none_is_refused_with_who_names_it(pytester: pytest.Pytester) -> None:
-    """Before anything is tried."""
-    write_greeters(pytester.path, {"baseline": "../../moods.json"})
-
-    result = greet(pytester)
-
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    says = "evals/greetings/suite.yaml: gate.baseline: *moods.json: expected a baseline's file*"
-    result.stderr.fnmatch_lines([f"ERROR: {says}"])
-
-
-def test_a_part_alone_is_not_judged(pytester: pytest.Pytester) -> None:
-    """Neither held nor broken: exit status 0, and said."""
-    write_greeters(pytester.path, {"score": 0.9})
-
-    result = greet(pytester, "-k", "night_0", times=1)
-
-    assert gate_lines(result) == ["gate: not judged, greetings: 1 of 12 tasks were run"]
-    assert result.ret == 0
-
-
-def test_a_suites_own_baseline_is_compared_with(pytester: pytest.Pytester) -> None:
+def test_a_baseline_decides_who_is_worse_and_who_is_better(pytester: pytest.Pytester) -> None:
     """``baseline:`` alone asks for not worse; ``better: true`` for a bucket at least; a number for less."""
     write_greeters(pytester.path, {"baseline": "../kept.json"})
     set_mood(pytester.path, "tired", NIGHT[:1])
@@ -188,69 +137,36 @@ def test_a_suites_own_baseline_is_compared_with(pytester: pytest.Pytester) -> No
 
     set_mood(pytester.path, "tired", NIGHT)
     worse = greet(pytester)
-    same = greet(pytester, "--agent-gate=better=true", "-k", "not night or night_0")
+    same = greet(pytester, "--agent-gate=better=true", "--agent-baseline=latest")
     set_mood(pytester.path, "tired", [*NIGHT[:1], *MORNING[:1]])
     unsure = greet(pytester, "--agent-gate=not_worse=0.05")
+    better = greet(pytester, "--agent-gate=better=true", f"--agent-baseline={name_of(worse)}")
+    late = (pytester.path / "evals/greetings/night/night_0.json").read_text().replace("night_0", "late")
+    write(pytester.path, {"evals/greetings/night/late.json": late})
+    new = greet(pytester, "-k", "late")
 
     assert gate_lines(worse) == ["gate: broken: night is worse (0.80 -> 0.00)"]
-    assert gate_lines(same) == ["gate: not judged, greetings: 8 of 12 tasks were run"]
+    assert gate_lines(same) == ["gate: broken: nothing of greetings is better"]
     (line,) = gate_lines(unsure)
     assert line.startswith("gate: broken: greetings may be worse by more than 0.05: 12 tasks are too few")
-
-
-def test_nothing_better_breaks_a_gate_that_wants_it(pytester: pytest.Pytester) -> None:
-    """Until a bucket is better; a task that is new has nothing to be compared with."""
-    write_greeters(pytester.path, {"better": True})
-    set_mood(pytester.path, "tired", NIGHT)
-    greet(pytester)
-    same = greet(pytester, "--agent-baseline=latest")
-    set_mood(pytester.path, "fine", [])
-    better = greet(pytester, "--agent-baseline=latest")
-    task = pytester.path / "evals/greetings/night/night_0.json"
-    task.with_name("late.json").write_text(task.read_text().replace("night_0", "late"))
-    new = greet(pytester, "--agent-baseline=latest", "--agent-gate=not_worse=true", "-k", "late")
-
-    assert gate_lines(same) == ["gate: broken: nothing of greetings is better"]
-    assert gate_lines(better) == ["gate: held (greetings better)"]
+    assert gate_lines(better)[0].startswith("gate: held (")
     assert "greetings: no task can be compared with the baseline" in gate_lines(new)[0]
     assert new.ret == 1
 
 
-def test_a_gate_never_turns_another_exit_status(pytester: pytest.Pytester) -> None:
-    """A failed trial stays 1 where the gate holds, with -x too, and nothing to run stays 5."""
-    write_greeters(pytester.path, {"score": 0.5, "errored": 0.5}, kind="regression")
-    set_mood(pytester.path, "tired", NIGHT[:1])
-
-    for args in ((), ("-x",), ("--lf",)):
-        result = greet(pytester, *args, times=1)
-        assert result.ret == 1, args
-        assert len(gate_lines(result)) == 1
-    assert greet(pytester, "-k", "nobody").ret == pytest.ExitCode.NO_TESTS_COLLECTED
+def name_of(result: pytest.RunResult) -> str:
+    """Give the name of the run that printed this."""
+    (line,) = [line for line in result.outlines if line.startswith("run: ")]
+    return line.rpartition("/")[2]
 
 
-def test_a_bucket_that_no_task_has_is_a_problem(
+def test_what_cannot_be_a_gate_is_refused_before_anything_runs(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With its line and the nearest name, before anything is tried, and by ``validate``."""
-    write_greeters(pytester.path, {"buckets": {"nigth": 0.5}})
-
-    result = greet(pytester)
-    monkeypatch.setenv("PYTEST_PLUGINS", "pytest_agenteval.plugin")
-    status = main(["validate", "evals"])
-
-    assert (result.ret, status) == (pytest.ExitCode.USAGE_ERROR, 1)
-    for text in (str(result.stdout) + str(result.stderr), capsys.readouterr().out):
-        assert "evals/greetings/suite.yaml:1: gate.buckets.nigth" in text
-        assert "did you mean 'night'?" in text
-
-
-def test_a_gate_is_read_strictly(pytester: pytest.Pytester) -> None:
-    """By file, line, key, expected and found, as everything in suite.yaml; all that is wrong at once."""
+    """By file, line, key, expected and found, all at once, and the nearest bucket; by ``validate`` too."""
     gate = {"score": 2, "scor": 1, "not_worse": 3, "recheck": 0, "buckets": {"night": "high"}}
     write_greeters(pytester.path, gate)
-
     out = str(greet(pytester).stdout)
-
     for says in (
         "gate.score\n  expected: a number from 0 to 1: the least mean score of the suite",
         "gate.scor\n  expected: one of baseline, better, buckets",
@@ -260,29 +176,40 @@ def test_a_gate_is_read_strictly(pytester: pytest.Pytester) -> None:
     ):
         assert f"evals/greetings/suite.yaml:1: {says}" in out
 
+    write_greeters(pytester.path, {"baseline": "../../moods.json"})
+    none = greet(pytester)
+    none.stderr.fnmatch_lines(["ERROR: *suite.yaml: gate.baseline: *moods.json: expected a baseline's file*"])
+
+    write_greeters(pytester.path, {"buckets": {"nigth": 0.5}})
+    result = greet(pytester)
+    monkeypatch.setenv("PYTEST_PLUGINS", "pytest_agenteval.plugin")
+    status = main(["validate", "evals"])
+    assert (none.ret, result.ret, status) == (USAGE, USAGE, 1)
+    for text in (str(result.stdout) + str(result.stderr), capsys.readouterr().out):
+        assert "evals/greetings/suite.yaml:1: gate.buckets.nigth" in text
+        assert "did you mean 'night'?" in text
+
 
 def test_broken_tasks_are_tried_again_before_they_count(pytester: pytest.Pytester) -> None:
     """A task that passes then is not broken; its run stands in the run's folder, and latest stays."""
     write_tried_greeters(pytester, {"recheck": 2, "errored": 0.1})
     first = latest_header(pytester.path)["name"]
 
-    moods = {NIGHT[0]: "tired", NIGHT[1]: "asleep", NIGHT[2]: "asleep"}
-    write(pytester.path, {"moods.json": moods})
+    write(pytester.path, {"moods.json": {NIGHT[0]: "tired", NIGHT[1]: "asleep", NIGHT[2]: "asleep"}})
     result = greet(pytester, "--agent-baseline=kept.json", workers=1)
 
     name = latest_header(pytester.path)["name"]
     tried, line = gate_lines(result)
     assert "agenteval: recheck: 3 broken tasks tried again" in result.outlines
-    assert tried.startswith(
+    assert tried == (
         "recheck: 3 broken tasks tried 2 times more: night_0 passed 2 of 2, night_1 passed 0 of 2, "
-        f"night_2 passed 0 of 2 (run: .agenteval/runs/{name}/recheck/"
+        f"night_2 passed 0 of 2 (run: .agenteval/runs/{name}/recheck/1)"
     )
     assert line == (
         "gate: broken: night_1 is broken, and passed none of 2 trials more; "
         "night_2 is broken, and passed none of 2 trials more"
     )
-    assert result.ret == 1
-    assert name != first
+    assert (result.ret, name != first) == (1, True)
     assert len(list((pytester.path / ".agenteval/runs").glob("2*"))) == 2
 
 
@@ -291,8 +218,7 @@ def test_a_recheck_leaves_no_summary_and_no_report_of_its_own(
 ) -> None:
     """The job's summary is the run's, which says what was tried again, and so is the report.
 
-    A comparison says what came of the gates that the new run was tried with; a broken task cannot be tried
-    again then.
+    Where no agent acts, in a comparison or while grading again, a broken task cannot be tried again.
     """
     write_tried_greeters(pytester, {"not_worse": True, "recheck": 1})
     set_mood(pytester.path, "tired", NIGHT[:1])
@@ -305,8 +231,7 @@ def test_a_recheck_leaves_no_summary_and_no_report_of_its_own(
     assert result.ret == 0
     assert gate_lines(result)[1].startswith("gate: held (")
     assert "night_0 passed 1 of 1 when tried again" in gate_lines(result)[1]
-    (output,) = pytester.path.glob(".agenteval/runs/latest/recheck/*.txt")
-    assert "report: " not in output.read_text()
+    assert "report: " not in (pytester.path / ".agenteval/runs/latest/recheck/pytest.txt").read_text()
     assert "12 tasks" in (pytester.path / "report.md").read_text()
     lines = summary.read_text().splitlines()
     assert lines.count("## Agent evals") == 1
@@ -314,48 +239,51 @@ def test_a_recheck_leaves_no_summary_and_no_report_of_its_own(
 
     capsys.readouterr()
     statuses = [main(["compare", "kept.json", name]) for name in ("latest", "kept.json")]
-
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("gate: ")]
     assert lines == ["gate: broken: recheck: no agent acts while comparing, to try night_0 again"]
     assert statuses == [0, 0]
+
+    regraded = run(pytester, "evals", "--agent-regrade=latest", "--agent-baseline=kept.json")
+    says = "gate: broken: recheck: no agent acts while regrading, to try night_0 again"
+    assert gate_lines(regraded) == [says]
 
 
 def test_what_narrowed_the_run_narrows_no_recheck(pytester: pytest.Pytester) -> None:
     """The project's own sample and endings are for the run: what they chose is all tried again."""
     write_tried_greeters(pytester, {"recheck": 1})
-    project = '[tool.agenteval]\nsample = 1\nonly = "passed"\n'
-    (pytester.path / "pyproject.toml").write_text(project)
+    write(pytester.path, {"pyproject.toml": '[tool.agenteval]\nsample = 1\nonly = "passed"\n'})
     set_mood(pytester.path, "asleep", [*MORNING, *NIGHT])
 
-    result = greet(pytester, "--agent-baseline=latest")
+    tried, line = gate_lines(greet(pytester, "--agent-baseline=latest"))
 
-    tried, line = gate_lines(result)
     assert tried.startswith("recheck: 2 broken tasks tried 1 time more: ")
     assert line.count("is broken, and passed none of 1 trials more") == 2
 
 
-def test_nothing_is_tried_again_while_regrading(pytester: pytest.Pytester) -> None:
-    """Nobody can tell whether chance has broken the task: the gate is not held in silence."""
-    write_tried_greeters(pytester, {"recheck": 1})
-    set_mood(pytester.path, "asleep", NIGHT[:1])
-    greet(pytester)
+def test_a_recheck_that_cannot_be_run_breaks_the_gate(pytester: pytest.Pytester) -> None:
+    """With the last line of what pytest said; without ``recheck`` broken tasks are named, and no more."""
+    write_tried_greeters(pytester, {"recheck": 2})
+    set_mood(pytester.path, "tired", NIGHT[:1])
+    plain = greet(pytester, "-v", "--agent-baseline=kept.json", "--agent-gate=none")
+    conftest = pytester.path / "conftest.py"
+    ending = "if '--agent-gate=none' in sys.argv:\n    raise SystemExit(7)\n"
+    conftest.write_text(f"{conftest.read_text()}\n{ending}")
 
-    result = run(pytester, "evals", "--agent-regrade=latest", "--agent-baseline=kept.json")
+    result = greet(pytester, "--agent-baseline=kept.json")
 
-    assert gate_lines(result) == [
-        "gate: broken: recheck: no agent acts while regrading, to try night_0 again"
-    ]
+    assert gate_lines(result)[-1].startswith("gate: broken: recheck: pytest left no run (exit status 7)")
+    assert result.ret == 1
+    assert "Broken (all passed, now none does): night_0" in str(plain.stdout)
 
 
 def test_a_suite_beside_the_baselines_own_is_no_fault(pytester: pytest.Pytester) -> None:
     """The baseline of one suite says nothing of another, which is said."""
     write_tried_greeters(pytester)
-    other = {"more/suite.yaml": suite("more"), "more/hi.json": task("hi")}
-    write(pytester.path, {f"evals/{name}": content for name, content in other.items()})
+    other = {"evals/more/suite.yaml": suite("more"), "evals/more/hi.json": task("hi")}
+    write(pytester.path, other)
 
-    result = greet(pytester, "--agent-baseline=kept.json")
+    (line,) = gate_lines(greet(pytester, "--agent-baseline=kept.json"))
 
-    (line,) = gate_lines(result)
     assert "greetings shows no fall" in line
     assert "not judged, more: no task can be compared with the baseline" in line
 
@@ -373,33 +301,6 @@ def test_gates_that_cannot_be_read_are_no_worse_run(
         assert "gates.json: the run's gates cannot be read (" in capsys.readouterr().err
 
 
-def test_broken_tasks_alone_break_nothing(pytester: pytest.Pytester) -> None:
-    """Without ``recheck`` chance may have broken them: they are named, and no more."""
-    write_tried_greeters(pytester, {"errored": 0.1})
-    set_mood(pytester.path, "tired", NIGHT[:1])
-
-    result = greet(pytester, "-v", "--agent-baseline=latest")
-
-    assert "Broken (all passed, now none does): night_0" in str(result.stdout)
-    assert gate_lines(result) == ["gate: held (greetings 0 of 36 errored)"]
-    assert result.ret == 0
-
-
-def test_a_recheck_that_cannot_be_run_breaks_the_gate(pytester: pytest.Pytester) -> None:
-    """With the last line of what pytest said."""
-    write_tried_greeters(pytester, {"recheck": 2})
-    set_mood(pytester.path, "tired", NIGHT[:1])
-    conftest = pytester.path / "conftest.py"
-    conftest.write_text(
-        f"{conftest.read_text()}\nif '--agent-gate=none' in sys.argv:\n    raise SystemExit(7)\n"
-    )
-
-    result = greet(pytester, "--agent-baseline=latest")
-
-    assert gate_lines(result)[-1].startswith("gate: broken: recheck: pytest left no run")
-    assert result.ret == 1
-
-
 WAVERING = """
 calls = {}
 
@@ -413,27 +314,15 @@ def greet(task_input, ctx):
 def pytest_agenteval_register(registry):
     registry.agent("greeter", greet)
 """
+NOISE = 'noise: a run in which nothing changed misses "score 0.85" in about * % of runs, "night 0.60" in *'
 
 
-@pytest.mark.parametrize(
-    ("args", "line"),
-    [
-        ((), 'noise: a run in which nothing changed misses "score 0.85" in about * % of runs, '
-             '"night 0.60" in about * % of runs (agenteval gate-check)'),
-        (("--agent-gate=score=0.2,buckets.night=0.1",), ""),
-        (("-k", "morning"), ""),
-        (("--repetitions=1",), ""),
-    ],
-)  # fmt: skip
-def test_a_floor_that_runs_often_miss_where_nothing_changed_is_named(
-    pytester: pytest.Pytester, args: tuple[str, ...], line: str
-) -> None:
+def test_a_floor_that_runs_often_miss_where_nothing_changed_is_named(pytester: pytest.Pytester) -> None:
     """By the run's own trials; not where few runs miss it, where it is not judged, nor where none repeats."""
     write_greeters(pytester.path, {"score": 0.85, "buckets": {"night": 0.6, "morning": 0.5}})
     write(pytester.path, {"conftest.py": WAVERING})
 
-    result = greet(pytester, *args)
-
-    noise = [each for each in result.outlines if each.startswith("noise: ")]
-    assert len(noise) == bool(line)
-    result.stdout.fnmatch_lines([line] * bool(line))
+    for options in ("", "--agent-gate=score=0.2,buckets.night=0.1", "-k morning", "--repetitions=1"):
+        result = greet(pytester, *options.split())
+        noise = [each for each in result.outlines if each.startswith("noise: ")]
+        assert [fnmatch(each, NOISE) for each in noise] == [True] * (not options), options

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import marshal
 from fractions import Fraction
 from typing import Any
 
 import pytest
 
-from pytest_agenteval.session.worker_messages import PACKED, pack_report, unpack_report
+from pytest_agenteval.session.worker_messages import PACKED, ReportPacking, unpack_report
 from tests.suites import run, task, write
 
 pytest_plugins = ["pytester"]
@@ -67,19 +66,24 @@ def test_what_a_worker_sends_arrives_as_it_was(pytester: pytest.Pytester) -> Non
     assert (pytester.path / "sent.txt").read_text().split() == ["True"] * 6
 
 
-@pytest.mark.parametrize("odd", [Fraction(1, 2), type("Text", (str,), {})("x")])
-def test_what_is_no_plain_data_goes_the_usual_way(odd: Any) -> None:
-    """execnet sends it or says why not, as it does for other tests."""
-    data = {"nodeid": "a", "odd": odd}
-    assert pack_report(data) is data
+def packed(data: dict[str, Any]) -> Any:
+    """Give what a worker sends in the place of a report's data."""
+    report = pytest.TestReport("a", ("a", None, "a"), {}, "passed", None, "call")
+    hook = ReportPacking().pytest_report_to_serializable(report)
+    next(hook)
+    with pytest.raises(StopIteration) as ended:
+        hook.send(data)
+    return ended.value.value
 
 
-def test_what_stands_beside_a_packed_report_stays() -> None:
-    """xdist puts its own words beside a report before it sends it."""
+def test_data_is_one_piece_where_marshal_can_write_it() -> None:
+    """What xdist puts beside it stays; what is no plain data goes the usual way, as other tests' does."""
+    for odd in (Fraction(1, 2), type("Text", (str,), {})("x")):
+        data = {"nodeid": "a", "odd": odd}
+        assert packed(data) is data
     report = {"nodeid": "a::b", "location": ("a", None, "b"), "user_properties": [("x", "\ud800")]}
-    sent = pack_report(report)
+    sent = packed(report)
     assert list(sent) == [PACKED]
-    assert marshal.loads(sent[PACKED]) == report
     sent["worker_id"] = "gw0"
     unpack_report(sent)
     assert sent == {**report, "worker_id": "gw0"}

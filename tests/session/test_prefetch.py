@@ -203,50 +203,42 @@ def test_a_session_fixture_is_up_before_anything_begins(pytester: pytest.Pyteste
     assert "one by one" not in result.stdout.str()
 
 
-def one_after_the_other(seen: list[tuple[str, str]]) -> bool:
-    """Whether two files of two trials ran each while its own fixture was up, its trials side by side."""
-    return [what for what, _ in seen if what != "item"] == ["up", "begin", "begin", "end", "end", "down"] * 2
+OWN = NOTES.replace('with_name("log.jsonl")', 'parent.with_name("log.jsonl")') + WIDE.format(scope="package")
+PARAMETRIZED = WIDE.format(scope="session").replace("autouse=True", 'autouse=True, params=["one", "two"]')
+WIDER: dict[str, tuple[str, dict[str, Any]]] = {
+    "modules of two folders": (WIDE.format(scope="module"), {"1/a.yaml": "ab", "2/b.yaml": "cd"}),
+    "modules of one folder": (WIDE.format(scope="module"), {"a.yaml": "ab", "b.yaml": "cd"}),
+    "packages": (
+        "",
+        {
+            "1/a.yaml": "ab",
+            "2/b.yaml": "cd",
+            **{
+                f"{number}/{file}": text
+                for number in "12"
+                for file, text in (("__init__.py", ""), ("conftest.py", OWN))
+            },
+        },
+    ),
+    "values of a parametrized fixture": (
+        PARAMETRIZED.replace("request.node.name", "request.param"),
+        {"a.yaml": "ab"},
+    ),
+}
 
 
-@pytest.mark.parametrize("places", [("1/a", "2/b"), ("a", "b")], ids=["two-folders", "one-folder"])
-def test_a_module_fixture_lets_its_own_module_run_ahead(
-    pytester: pytest.Pytester, places: tuple[str, str]
+@pytest.mark.parametrize("wider", WIDER)
+def test_a_wider_fixture_lets_those_run_ahead_that_have_its_value(
+    pytester: pytest.Pytester, wider: str
 ) -> None:
-    """Each file's trials run side by side, and never while another file's fixture is up."""
-    files = {f"{places[0]}.yaml": noting("a", "b"), f"{places[1]}.yaml": noting("c", "d")}
-    result = carry_out(pytester, WIDE.format(scope="module"), files)
+    """Its trials run side by side, and never while another file's fixture, or another value, is up."""
+    conftest, files = WIDER[wider]
+    files = {name: noting(*ids) if name.endswith("yaml") else ids for name, ids in files.items()}
+    result = carry_out(pytester, conftest, files)
     result.assert_outcomes(passed=4)
-    assert one_after_the_other(notes(pytester.path))
+    seen = [what for what, _ in notes(pytester.path) if what != "item"]
+    assert seen == ["up", "begin", "begin", "end", "end", "down"] * 2
     assert "one by one" not in result.stdout.str()
-
-
-def test_a_package_fixture_lets_its_own_package_run_ahead(pytester: pytest.Pytester) -> None:
-    """The same for a fixture of a folder."""
-    own = NOTES.replace('with_name("log.jsonl")', 'parent.with_name("log.jsonl")') + WIDE.format(
-        scope="package"
-    )
-    files = {"1/a.yaml": noting("a", "b"), "2/b.yaml": noting("c", "d")}
-    files |= {
-        f"{number}/{name}": text
-        for number in "12"
-        for name, text in (("__init__.py", ""), ("conftest.py", own))
-    }
-    carry_out(pytester, "", files).assert_outcomes(passed=4)
-    assert one_after_the_other(notes(pytester.path))
-
-
-def test_a_parametrized_session_fixture_is_waited_for(pytester: pytest.Pytester) -> None:
-    """A trial that needs the second value does not begin while the first is up."""
-    fixture = """
-
-@pytest.fixture(scope="session", autouse=True, params=["one", "two"])
-def server(request):
-    note("up", place=request.param)
-    yield
-    note("down", place=request.param)
-"""
-    carry_out(pytester, fixture, {"a.yaml": noting("a", "b")}).assert_outcomes(passed=4)
-    assert one_after_the_other(notes(pytester.path))
 
 
 @pytest.mark.parametrize("workers", [0, 1], ids=["one-process", "one-worker"])

@@ -54,7 +54,7 @@ def latest(root: Path) -> Any:
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_todays_graders_look_at_yesterdays_answers(pytester: pytest.Pytester, workers: int) -> None:
-    """The script would say something else by now: nobody acts, not even where pytest tries a failure again."""
+    """The script would say something else by now: nobody acts, not where pytest reruns a failure either."""
     name = first_run(pytester, task("a", says="Hello, Mina!"), task("b", says="Bye."))
     changed = task("a", says="changed", wants="Hello"), task("b", says="changed", wants="Hello")
     write(pytester.path, files(*changed))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import deque
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -46,8 +46,18 @@ class Prefetcher:
         self._one_by_one = bool(debugged) or config.getoption("capture", "") == "no"
         self._jobs: dict[TrialKey, TrialJob] = {}
         self._full = 0
-        self._upcoming: UpcomingItems | None = None
         self._coming: deque[pytest.Item] = deque()
+        self._worker = self._find_worker(config) if hasattr(config, "workerinput") else None
+        self._next = 0  # without workers: the first item that was not looked at
+        self._seen: set[int] = set()  # in a worker: the items that were looked at, by index
+
+    @staticmethod
+    def _find_worker(config: pytest.Config) -> Any:
+        # An xdist worker receives its items bit by bit. It is recognized by its attributes: xdist executes
+        # its module under another name, so its class is not the class that could be imported.
+        plugins = config.pluginmanager.get_plugins()
+        found = (each for each in plugins if hasattr(each, "torun") and hasattr(each, "nextitem_index"))
+        return next(found, None)
 
     def take(self, key: TrialKey) -> TrialJob | None:
         """Give an item the job that began ahead for it, if one did."""
@@ -59,19 +69,11 @@ class Prefetcher:
         # of the last look are taken, or while pytest is ``waiting``.
         if self._one_by_one or (len(self._jobs) > self._full // 2 and not waiting):
             return []
-        if self._upcoming is None:
-            self._upcoming = UpcomingItems(current.session)
-            for plugin in current.session.config.pluginmanager.get_plugins():
-                # An xdist worker receives its items bit by bit. It is recognized by its attributes: xdist
-                # executes its module under another name, so its class is not the class that could be
-                # imported.
-                if hasattr(plugin, "torun") and hasattr(plugin, "nextitem_index"):
-                    self._upcoming = WorkerUpcomingItems(current.session, plugin)
         if current in self._coming:  # pytest has passed what stands before it
             while self._coming[0] is not current:
                 self._coming.popleft()
         # Items that are still here were looked at and may not begin yet: a wider fixture has no value so far.
-        self._coming.extend(self._upcoming.next(self._window - len(self._coming)))
+        self._coming.extend(self._upcoming(current.session, self._window - len(self._coming)))
         started: list[TrialJob] = []
         while self._coming and len(self._jobs) < self._window:
             if not self._consider(self._coming[0], current, started):
@@ -80,6 +82,21 @@ class Prefetcher:
         self._full = len(self._jobs)
         return started
 
+    def _upcoming(self, session: pytest.Session, most: int) -> list[pytest.Item]:
+        """Give at most ``most`` items that were not given before, in the order in which they will run."""
+        worker = self._worker
+        if worker is None:
+            coming = session.items[self._next : self._next + most]
+            self._next += len(coming)
+            return coming
+        with worker.torun.lock() as queue:
+            # The queue holds markers, too, such as the end.
+            indices = [worker.item_index, worker.nextitem_index, *queue]
+        fresh = (index for index in indices if isinstance(index, int) and index not in self._seen)
+        chosen = list(islice(fresh, most))
+        self._seen.update(chosen)
+        return [session.items[index] for index in chosen]
+
     def _consider(self, item: pytest.Item, current: pytest.Item, started: list[TrialJob]) -> bool:
         """Begin the item's trial if that may be; False where it has to be considered again later."""
         if not isinstance(item, PlannedItem):
@@ -87,10 +104,9 @@ class Prefetcher:
         if self._extra is not None and not self._extra.is_needed(item):
             return self._extra.decided
         key = trial_key(item)
-        # It has started already, perhaps by its own item: a second start would be paid for twice.
-        if self._attempts.was_planned(key):
-            return True
-        if key in self._apart:  # in its turn, when nothing else runs
+        # It has started already, perhaps by its own item: a second start would be paid for twice. Those apart
+        # begin in their turn, when nothing else runs.
+        if self._attempts.was_planned(key) or key in self._apart:
             return True
         policy = self.readiness.start_policy(item, current)
         job = self._job_of(item, key) if policy == "now" else None
@@ -98,40 +114,6 @@ class Prefetcher:
             self._jobs[key] = job
             started.append(job)
         return policy != "later"
-
-
-class UpcomingItems:
-    """Looks ahead over a session's items, each of which is seen once."""
-
-    def __init__(self, session: pytest.Session) -> None:
-        self._session = session
-        self._next = 0
-
-    def next(self, most: int) -> Sequence[pytest.Item]:
-        """Give at most ``most`` items that were not given before, in the order in which they will run."""
-        coming = self._session.items[self._next : self._next + most]
-        self._next += len(coming)
-        return coming
-
-
-class WorkerUpcomingItems(UpcomingItems):
-    """Looks ahead over what the controller has sent to this worker so far."""
-
-    def __init__(self, session: pytest.Session, interactor: Any) -> None:
-        super().__init__(session)
-        self._interactor = interactor
-        self._seen: set[int] = set()
-
-    def next(self, most: int) -> Sequence[pytest.Item]:
-        worker = self._interactor
-        with worker.torun.lock() as queue:
-            # The queue holds markers, too, such as the end.
-            queued = [index for index in queue if isinstance(index, int)]
-        indices = [worker.item_index, worker.nextitem_index, *queued]
-        fresh = (index for index in indices if isinstance(index, int) and index not in self._seen)
-        chosen = list(islice(fresh, most))
-        self._seen.update(chosen)
-        return [self._session.items[index] for index in chosen]
 
 
 # When a trial may begin: now, later once a wider fixture has its value, or only in its item's turn.

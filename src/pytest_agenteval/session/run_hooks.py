@@ -15,6 +15,7 @@ import pytest
 from pytest_agenteval.session.stash import (
     eval_session_key,
     progress_key,
+    run_end_key,
     run_info_key,
     uncollected_key,
     worker_messages_key,
@@ -145,9 +146,10 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         if is_empty_shard(session.config):
             exitstatus = session.exitstatus = pytest.ExitCode.OK
     if _speaks_for_run(session.config):
-        from pytest_agenteval.session.run_end import finish_run
+        from pytest_agenteval.session.run_end import RunEnd
 
-        finish_run(session, int(exitstatus))
+        session.config.stash[run_end_key] = RunEnd(session.config)
+        session.config.stash[run_end_key].finish(session, int(exitstatus))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True, specname="pytest_terminal_summary")
@@ -173,7 +175,7 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
     if _speaks_for_run(config):
         from pytest_agenteval.session.summary import summarize
 
-        summarize(terminalreporter, config)
+        summarize(terminalreporter, config.stash[run_end_key])
         return
     nothing = exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and uncollected_key in config.stash
     if eval_session_key in config.stash or worker_messages_key in config.stash or nothing:
@@ -184,9 +186,9 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     if _speaks_for_run(config):
-        from pytest_agenteval.session.run_end import remove_unwanted_run
+        from pytest_agenteval.session.run_end import RunEnd
 
-        remove_unwanted_run(config)
+        RunEnd(config).remove_unwanted()
 
 
 def _speaks_for_run(config: pytest.Config) -> bool:

@@ -22,7 +22,6 @@ from pytest_agenteval.session.inner_pytest import BESIDE
 from pytest_agenteval.session.planning.parametrization import PLAYERS, PlannedItem, trial_key
 from pytest_agenteval.session.run_signals import DEAD_WORKERS
 from pytest_agenteval.session.settings import Settings
-from pytest_agenteval.session.stash import run_info_key
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.journal_writer import JournalWriter
 from pytest_agenteval.store.run_documents import (
@@ -49,7 +48,6 @@ from pytest_agenteval.store.run_folder import (
     list_runs,
     open_run,
     planned_groups,
-    read_header_or_name,
     write_planned,
 )
 from pytest_agenteval.store.run_reader import Run, load_run
@@ -73,11 +71,6 @@ def dead_processes(info: RunInfo) -> Iterator[str]:
             # An older journal belongs to a worker of the same name, before the run was resumed.
             if journal.stat().st_mtime >= since.timestamp():
                 yield journal.stem.removeprefix("journal-")
-
-
-def forget_dead_workers(folder: Path) -> None:
-    with suppress(OSError):
-        (folder / DEAD_WORKERS).unlink(missing_ok=True)
 
 
 def begin_run(
@@ -288,26 +281,3 @@ class RunJournal:
     def close(self) -> None:
         """Close the files; each line was flushed when it was written."""
         self._writer.close()
-
-
-_ended_run: pytest.StashKey[Run] = pytest.StashKey()
-
-
-def ended_run(config: pytest.Config) -> Run:
-    """Read this run back, once all of its trials have ended; it is read only once."""
-    if _ended_run not in config.stash:
-        config.stash[_ended_run] = load_run(config.stash[run_info_key].folder)
-    return config.stash[_ended_run]
-
-
-def read_header_again(config: pytest.Config) -> None:
-    """Read the run's header again, now that it says how the run ended."""
-    run = config.stash.get(_ended_run, None)
-    if run is not None:
-        run.header, _ = read_header_or_name(run.folder)
-
-
-def forget_ended_run(config: pytest.Config) -> None:
-    """Drop the run that was read back: nothing needs it any more."""
-    if _ended_run in config.stash:
-        del config.stash[_ended_run]

@@ -20,8 +20,6 @@ from pytest_agenteval.compare.pairing import ComparedRun
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.comparison_report import comparison_json
 from pytest_agenteval.session.inner_pytest import InnerPytest
-from pytest_agenteval.session.run_info import RunInfo
-from pytest_agenteval.session.run_journal import ended_run
 from pytest_agenteval.session.selection import ENDINGS
 from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.session.settings_reading import read_settings
@@ -147,12 +145,10 @@ class RunVerdict(FrozenValue, frozen=True):
     old: ComparedRun | None = None  # the trials of the baseline
 
 
-def verdict_on(config: pytest.Config, status: int) -> RunVerdict | None:
+def verdict_on(config: pytest.Config, run: Run, status: int) -> RunVerdict | None:
     """Compare a run that has ended, run broken tasks again where a gate says so, and judge the gates."""
     # Gives None for a run that has neither a baseline nor a gate, and for one without trials.
-    info: RunInfo = config.stash[run_info_key]
-    run = ended_run(config)
-    judged = JudgedRun(run, config.rootpath, info.baseline)
+    judged = JudgedRun(run, config.rootpath, config.stash[run_info_key].baseline)
     # A shard has no suite as a whole, so the merged run is judged.
     if run.header.shards is not None:
         when = "when the shards are merged (agenteval merge)"

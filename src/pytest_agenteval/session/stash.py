@@ -23,10 +23,7 @@ run_info_key: pytest.StashKey[Any] = pytest.StashKey()  # holds ``session.run_in
 # Holds ``session.worker_messages.WorkerMessages``.
 worker_messages_key: pytest.StashKey[Any] = pytest.StashKey()
 
-verdict_key: pytest.StashKey[Any] = pytest.StashKey()  # holds ``session.run_verdict.RunVerdict``
-
-# Holds the report files that were written.
-report_paths_key: pytest.StashKey[tuple[Path, ...]] = pytest.StashKey()
+run_end_key: pytest.StashKey[Any] = pytest.StashKey()  # holds ``session.run_end.RunEnd``
 
 progress_key: pytest.StashKey[Any] = pytest.StashKey()  # holds ``session.panel.ProgressLines``
 

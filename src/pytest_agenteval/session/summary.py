@@ -26,16 +26,13 @@ from pytest_agenteval.reports.run_screen import (
     unrecorded_lines,
     worst_misses,
 )
-from pytest_agenteval.reports.run_view import OFFLINE_NOTES, RunView, view_of
+from pytest_agenteval.reports.run_view import OFFLINE_NOTES
 from pytest_agenteval.session.pytest_output import write_line, write_workflow_commands
-from pytest_agenteval.session.run_end import WIDE, run_folder, run_scorecards
-from pytest_agenteval.session.run_journal import ended_run, forget_ended_run
-from pytest_agenteval.session.settings_reading import read_settings
-from pytest_agenteval.session.stash import report_paths_key, run_info_key, verdict_key
+from pytest_agenteval.session.run_end import WIDE, RunEnd
 from pytest_agenteval.session.worker_messages import message_lines, not_tasks_lines
 from pytest_agenteval.store.run_documents import read_audit
 from pytest_agenteval.store.run_folder import HEADER, LATEST, ROOT, RunHeader, read_header
-from pytest_agenteval.store.run_reader import Run, load_run
+from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.formatting import StyledLine, in_actions, one_line, pluralize, wrap
 
@@ -222,31 +219,25 @@ def _introduce(model: Model) -> str:
 
 
 @garbage_collection_paused()
-def summarize(reporter: Any, config: pytest.Config) -> None:
+def summarize(reporter: Any, end: RunEnd) -> None:
     """Write the misses and the end screen of a run, and the summary and annotations of GitHub Actions."""
-    run = ended_run(config)
-    # Nobody needs the run after the summary.
-    forget_ended_run(config)
-    if read_settings(config).audit:
+    config, run, width = end.config, end.run, reporter._tw.fullwidth
+    if end.settings.audit:
         from pytest_agenteval.reports.audit_report import audit_lines, audit_of
 
         audit = read_audit(run.folder)
         reporter.write_sep("=", "audit of the evals")
-        for line in (
-            audit_lines(audit_of(run, audit), reporter._tw.fullwidth, tells_unseen=False) if audit else ()
-        ):
+        for line in audit_lines(audit_of(run, audit), width, tells_unseen=False) if audit else ():
             write_line(reporter, line)
-        if config.stash[run_info_key].is_saved:
-            reporter.write_line(f"run: {_relative(run_folder(config), config)}")
+        if end.info.is_saved:
+            reporter.write_line(f"run: {end.relative(end.folder)}")
         return
-    view = view_of(run)
-    verbosity, width = config.getoption("verbose"), reporter._tw.fullwidth
-    calibrations = list(_calibrations(config, width))
-    parts = _screen_parts(config, run, view, verbosity, width)
-    screen = [*calibrations, *screen_lines(view, width, verbosity, parts)]
+    verbosity = config.getoption("verbose")
+    calibrations = list(_calibrations(end, width))
+    screen = [*calibrations, *screen_lines(end.view, width, verbosity, _screen_parts(end, verbosity, width))]
     if verbosity > 0:
         # pytest itself has shown failed and errored trials.
-        missed = any(miss.ending == "missed" for miss in view.misses)
+        missed = any(miss.ending == "missed" for miss in end.view.misses)
         _write_block(reporter, "misses", miss_lines(run, width, ("missed",)) if missed else ())
         unrecorded = map(StyledLine, unrecorded_lines(run, MOST_MISSING, width))
         _write_block(reporter, "not recorded, the most often missed first", unrecorded)
@@ -255,17 +246,13 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
     _write_block(reporter, "agent evals", screen)
     # The figures of a shard are partial: the merged run has the summary.
     wanted = os.environ.get("GITHUB_STEP_SUMMARY") and run.header.shards is None
-    if wanted and (problem := _leave_markdown(config, run, view)):
+    if wanted and (problem := _leave_markdown(end)):
         write_line(reporter, StyledLine(f"! {problem}", "yellow"))
-    settings = read_settings(config)
-    if in_actions() and settings.annotations == "auto":
+    if in_actions() and end.settings.annotations == "auto":
         from pytest_agenteval.reports.markdown_report import annotation_lines
 
-        verdict = config.stash.get(verdict_key, None)
-        comparison = verdict.comparison if verdict is not None else None
-        write_workflow_commands(
-            reporter, annotation_lines(run, config.rootpath, comparison, strict=settings.strict)
-        )
+        lines = annotation_lines(run, config.rootpath, end.comparison, strict=end.settings.strict)
+        write_workflow_commands(reporter, lines)
 
 
 def _write_block(reporter: Any, title: str, lines: Iterable[StyledLine]) -> None:
@@ -275,47 +262,48 @@ def _write_block(reporter: Any, title: str, lines: Iterable[StyledLine]) -> None
         write_line(reporter, line)
 
 
-def _screen_parts(config: pytest.Config, run: Run, view: RunView, verbosity: int, width: int) -> ScreenParts:
-    scorecards = list(run_scorecards(config, run, width, whole=verbosity > 0))
+def _screen_parts(end: RunEnd, verbosity: int, width: int) -> ScreenParts:
+    scorecards = list(end.scorecard_lines(width, whole=verbosity > 0))
     if verbosity < 0:
         scorecards = [line for line in scorecards if line.style == "red"]
-    verdict, headline = config.stash.get(verdict_key, None), []
-    if verdict is not None and verdict.comparison is not None:
+    headline, footer = list[StyledLine](), list[StyledLine]()
+    if end.comparison is not None:
         from pytest_agenteval.reports.comparison_report import verdict_lines
 
-        headline = [*verdict_lines(verdict.comparison, width, verbosity), StyledLine("")]
-    settings, footer = read_settings(config), list[StyledLine]()
-    if settings.max_cost is not None or settings.max_tokens is not None:
+        headline = [*verdict_lines(end.comparison, width, verbosity), StyledLine("")]
+    if end.settings.max_cost is not None or end.settings.max_tokens is not None:
         from pytest_agenteval.session.run_costs import budget_lines
 
-        footer += map(StyledLine, budget_lines(config, settings))
-    footer += _gate_lines(config)
-    for path in config.stash.get(report_paths_key, ()):
-        footer.append(StyledLine(f"report: {one_line(str(_relative(path, config)), MOST_LINE)}"))
-    is_saved = config.stash[run_info_key].is_saved
+        footer += map(StyledLine, budget_lines(end.config, end.settings))
+    footer += _gate_lines(end)
+    footer += [StyledLine(f"report: {one_line(str(end.relative(path)), MOST_LINE)}") for path in end.reports]
+    remarks = list[StyledLine]()
+    for remark in message_lines(end.config):
+        first, *traceback = remark.splitlines()
+        remarks += map(StyledLine, (*wrap(first, width), *traceback))
     return ScreenParts(
         headline=headline,
         totals=scorecards,
-        remarks=list(_remarks(config, width)),
+        remarks=remarks,
         footer=footer,
-        place=str(_relative(run_folder(config), config)) if is_saved else "not kept (--agent-results=none)",
-        next_steps=list(_next_steps(config, run, view)) if is_saved and verbosity == 0 else (),
+        place=str(end.relative(end.folder)) if end.info.is_saved else "not kept (--agent-results=none)",
+        next_steps=list(_next_steps(end)) if end.info.is_saved and verbosity == 0 else (),
     )
 
 
-def _gate_lines(config: pytest.Config) -> Iterator[StyledLine]:
-    verdict = config.stash.get(verdict_key, None)
-    for line in verdict.lines if verdict is not None else ():
+def _gate_lines(end: RunEnd) -> Iterator[StyledLine]:
+    for line in end.verdict_lines:
         yield StyledLine(one_line(line, MOST_LINE), "red" if line.startswith("gate: broken") else "")
 
 
-def _next_steps(config: pytest.Config, run: Run, view: RunView) -> Iterator[str]:
+def _next_steps(end: RunEnd) -> Iterator[str]:
+    config, run = end.config, end.run
     has_misses = any(entry.ending != "passed" for entry in run.entries)
-    here, baseline = config.invocation_params.dir, config.stash[run_info_key].baseline
-    compared, *looked_at = ["", *next_steps(run_folder(config), here, has_misses, baseline)][-2:]
+    steps = next_steps(end.folder, config.invocation_params.dir, has_misses, end.info.baseline)
+    compared, *looked_at = ["", *steps][-2:]
     # A run that is incomplete is resumed, and not compared.
-    if any(suite.total.not_run for suite in view.suites):
-        again = "--agent-only=not_run" if read_settings(config).regrade else "--agent-resume"
+    if any(suite.total.not_run for suite in end.view.suites):
+        again = "--agent-only=not_run" if end.settings.regrade else "--agent-resume"
         command = ("pytest", *map(str, config.invocation_params.args))
         session: Any = config.pluginmanager.get_plugin("session")
         was_interrupted = session.exitstatus == pytest.ExitCode.INTERRUPTED
@@ -328,27 +316,19 @@ def _next_steps(config: pytest.Config, run: Run, view: RunView) -> Iterator[str]
     return filter(None, (compared, *looked_at))
 
 
-def _remarks(config: pytest.Config, width: int) -> Iterator[StyledLine]:
-    for remark in message_lines(config):
-        first, *traceback = remark.splitlines()
-        yield from map(StyledLine, (*wrap(first, width), *traceback))
-
-
-def _leave_markdown(config: pytest.Config, run: Run, view: RunView) -> str:
+def _leave_markdown(end: RunEnd) -> str:
     """Write the job's summary; give a sentence where that fails, else an empty text."""
     from pytest_agenteval.reports.markdown_report import append_summary, code_block, summary_markdown
 
-    calibrations = [line.text for line in _calibrations(config, WIDE)]
-    totals = list(run_scorecards(config, run, WIDE, whole=False))
-    markdown = summary_markdown(view, (), totals, list(_gate_lines(config)))
-    verdict = config.stash.get(verdict_key, None)
-    if verdict is not None and verdict.comparison is not None:
+    calibrations = [line.text for line in _calibrations(end, WIDE)]
+    totals = list(end.scorecard_lines(WIDE, whole=False))
+    markdown = summary_markdown(end.view, (), totals, list(_gate_lines(end)))
+    if end.comparison is not None:
         from pytest_agenteval.reports.comparison_report import comparison_markdown
 
-        markdown = f"{comparison_markdown(verdict.comparison)}\n{markdown}"
-    return append_summary(
-        Path(os.environ["GITHUB_STEP_SUMMARY"]), markdown + (code_block(calibrations) if calibrations else "")
-    )
+        markdown = f"{comparison_markdown(end.comparison)}\n{markdown}"
+    path = Path(os.environ["GITHUB_STEP_SUMMARY"])
+    return append_summary(path, markdown + (code_block(calibrations) if calibrations else ""))
 
 
 def explain_no_trials(reporter: Any, config: pytest.Config) -> None:
@@ -356,15 +336,9 @@ def explain_no_trials(reporter: Any, config: pytest.Config) -> None:
         reporter.write_line(f"agenteval: {line}")
 
 
-def _calibrations(config: pytest.Config, width: int) -> Iterator[StyledLine]:
-    folder, is_saved = run_folder(config), config.stash[run_info_key].is_saved
-    for calibration in read_calibrations(folder):
+def _calibrations(end: RunEnd, width: int) -> Iterator[StyledLine]:
+    for calibration in read_calibrations(end.folder):
         from pytest_agenteval.reports.calibration_report import calibration_lines
 
-        page = str(_relative(page_path(folder, calibration["id"]), config)) if is_saved else "not kept"
-        yield from (*calibration_lines(calibration, page, width), StyledLine(""))
-
-
-def _relative(folder: Path, config: pytest.Config) -> Path:
-    here = config.invocation_params.dir
-    return folder.relative_to(here) if folder.is_relative_to(here) else folder
+        page = end.relative(page_path(end.folder, calibration["id"])) if end.info.is_saved else "not kept"
+        yield from (*calibration_lines(calibration, str(page), width), StyledLine(""))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import marshal
 from collections.abc import Generator, Iterator, Mapping
+from contextlib import suppress
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -197,14 +198,9 @@ class ReportPacking:
         self, report: pytest.CollectReport | pytest.TestReport
     ) -> Generator[None, ReportData | None, ReportData | None]:
         data = yield
-        return pack_report(data) if data is not None and isinstance(report, pytest.TestReport) else data
-
-
-def pack_report(data: ReportData) -> ReportData:
-    """Pack a report's data; data that marshal cannot write is left as it is."""
-    try:
-        return {PACKED: marshal.dumps(data, MARSHAL_VERSION)}
-    except ValueError:  # another plugin has added an object; execnet has an error for it
+        if data is not None and isinstance(report, pytest.TestReport):
+            with suppress(ValueError):  # another plugin has added an object; execnet has an error for it
+                return {PACKED: marshal.dumps(data, MARSHAL_VERSION)}
         return data
 
 
