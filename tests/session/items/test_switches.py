@@ -84,7 +84,7 @@ def test_misses_are_failures_when_asked(pytester: pytest.Pytester, switch: str) 
 
 
 def test_last_failed_knows_failures_and_errors_and_no_misses(pytester: pytest.Pytester) -> None:
-    """Known misses are not bought again, unless they counted as failures; --ff runs all, each once, in its order.
+    """Known misses are not bought again, unless they counted as failures; --ff runs all, in its own order.
 
     The second --sw begins with what failed.
     """
