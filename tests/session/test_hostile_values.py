@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +103,6 @@ def pytest_agenteval_register(registry):
     registry.grader("talkative", Talkative)
     registry.tool(tool_of(deep))
 """
-SOMEBODY = 65534
 WAYS = ["deep", "circle", "number", "unwritable", "raises", "tool", "folders", "sparse", "prints", "text"]
 
 
@@ -170,40 +167,3 @@ def _all(trial: Trial) -> list[Any]:
     calls = [(dict(call.args), call.result, call.error) for call in trial.transcript.calls]
     details = [dict(grade.details) for grade in trial.grades]
     return [trial.outcome.answer.text[-100:], dict(trial.outcome.answer.state), calls, details]
-
-
-@contextmanager
-def bound_by_permissions(*owned: Path) -> Iterator[None]:
-    """Be somebody whom permissions bind, and who owns these folders: they do not bind root."""
-    if os.geteuid() != 0:
-        yield
-        return
-    for path in owned:
-        os.chown(path, SOMEBODY, -1)
-    os.seteuid(SOMEBODY)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
-
-
-@pytest.mark.posix
-def test_no_folder_of_a_trial_is_left(pytester: pytest.Pytester) -> None:
-    """Folders that may not be written to, and links to what is not ours, do not keep a tree from going."""
-    from pytest_agenteval.processes.files import remove_tree
-
-    outside = pytester.mkdir("outside")
-    (outside / "stays.txt").write_text("here", encoding="utf-8")
-    tree = pytester.mkdir("tree")
-    locked = tree / "a" / "locked"
-    locked.mkdir(parents=True)
-    (locked / "file").write_text("x", encoding="utf-8")
-    (locked / "link").symlink_to(outside, target_is_directory=True)
-    os.mkfifo(tree / "pipe")
-    os.chmod(locked, 0o000)
-    os.chmod(tree / "a", 0o500)
-    os.chmod(tree, 0o500)
-    with bound_by_permissions(pytester.path, tree, tree / "a", locked):
-        remove_tree(Path("tree"))
-    assert not tree.exists()
-    assert (outside / "stays.txt").exists()

@@ -118,24 +118,20 @@ def test_a_required_judgement_that_nobody_gave_is_an_error(judging_project: pyte
     result.stdout.fnmatch_lines(["*liked*no judge: --agent-judge=MODEL decides it*"])
 
 
-@pytest.mark.parametrize("name", ["rules", "oracle", "nop", "scripted"])
-def test_who_plays_an_agent_is_no_judge(judging_project: pytest.Pytester, name: str) -> None:
-    """An offline player of ours has no judgement; that is said before anything starts, with exit status 4."""
-    result = run(judging_project, "evals", f"--agent-judge={name}")
-
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert f"--agent-judge={name}: {name} plays an agent and judges nothing" in str(result.stderr)
-
-
 @pytest.mark.parametrize("workers", [0, 1])
-def test_a_judge_without_a_key_is_refused_only_where_it_would_be_asked(
+def test_who_cannot_judge_is_refused_before_anything_starts(
     judging_project: pytest.Pytester, workers: int
 ) -> None:
-    """The key's variable is named before any trial starts; tasks without judgement need no key."""
-    result = run(judging_project, "evals", "--agent-judge=claude", workers=workers)
+    """An offline player of ours has no judgement; a key is wanted where the judge would be asked alone."""
+    for name in ("rules", "oracle", "nop", "scripted") if not workers else ("rules",):
+        refused = run(judging_project, "evals", f"--agent-judge={name}", workers=workers)
+        assert refused.ret == pytest.ExitCode.USAGE_ERROR
+        assert f"--agent-judge={name}: {name} plays an agent and judges nothing" in str(refused.stderr)
 
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    output = str(result.stderr)
+    keyless = run(judging_project, "evals", "--agent-judge=claude", workers=workers)
+
+    assert keyless.ret == pytest.ExitCode.USAGE_ERROR
+    output = str(keyless.stderr)
     assert "--agent-judge=claude: no key: the environment variable ANTHROPIC_API_KEY is not set" in output
     run(judging_project, "evals", "-k", "plain", "--agent-judge=claude").assert_outcomes(passed=1)
 
@@ -180,41 +176,32 @@ def _by(rubric: str) -> list[dict[str, object]]:
 
 
 def test_a_setting_that_names_a_file_holds_its_text(pytester: pytest.Pytester) -> None:
-    """A file is looked up beside the task, then in the suite's folder; any other text is left as it is."""
+    """A file is looked up beside the task, then in the suite's folder; any other text is left as it is.
+
+    A misspelt one is the author's to mend: file, line, key, where was looked, the nearest.
+    """
     tasks = {
         "evals/a/task.json": task("beside", graders=_by("own.jinja")),
         "evals/b/task.json": task("above", graders=_by("rubrics/shared.jinja")),
         "evals/c/task.json": task("named", graders=_by("pkm_insight_quality")),
+        "evals/d/task.json": task("lost", graders=_by("polite.jinja")),
     }
-    files = {"evals/a/own.jinja": "be kind", "evals/rubrics/shared.jinja": "be brief"}
+    files = {
+        "evals/a/own.jinja": "be kind",
+        "evals/rubrics/shared.jinja": "be brief",
+        "evals/polito.jinja": "x",
+    }
     write(pytester.path, {"conftest.py": FILED, "evals/suite.yaml": suite(), **tasks, **files})
 
-    run(pytester, "evals").assert_outcomes(passed=3)
+    result = run(pytester, "evals", "--continue-on-collection-errors")
 
+    result.assert_outcomes(passed=3, errors=1)
     found = {name: trial.grades[0].rationale for name, trial in trials(pytester.path).items()}
     assert found == {"beside": "be kind", "above": "be brief", "named": "pkm_insight_quality"}
-
-
-def test_a_file_that_is_not_there_is_told_with_its_line(pytester: pytest.Pytester) -> None:
-    """A misspelled rubric is the author's to mend: file, line, key, where was looked, the nearest."""
-    broken = task("t", graders=_by("polite.jinja"))
-    write(
-        pytester.path,
-        {
-            "conftest.py": FILED,
-            "evals/suite.yaml": suite(),
-            "evals/task.json": broken,
-            "evals/polito.jinja": "be polite",
-        },
-    )
-
-    result = run(pytester, "evals")
-
-    result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
         [
-            "evals/task.json:*: graders?0?.config.rubric",
-            "  expected: a file: evals/polite.jinja",
+            "evals/d/task.json:*: graders?0?.config.rubric",
+            "  expected: a file: evals/d/polite.jinja*",
             "  found: *'polite.jinja', which is not there",
             "  hint: *did you mean 'polito.jinja'?",
         ]

@@ -43,31 +43,35 @@ def test_a_missing_key_ends_the_run_before_any_trial_starts(
     assert list((pytester.path / "temporary").iterdir()) == []
 
 
-def test_every_missing_key_is_named_at_once(pytester: pytest.Pytester) -> None:
-    """Who lacks two keys is told of both; a model that may take one of several variables names them all."""
-    write(pytester.path, TWO)
-
-    result = run(pytester, "--agent-model=gpt,gemini")
-
-    result.stderr.fnmatch_lines(
-        ["*gpt: no key: *OPENAI_API_KEY*", "*gemini: *GEMINI_API_KEY or GOOGLE_API_KEY*"]
-    )
-
-
 PANEL = """
 def pytest_agenteval_register(registry):
     registry.judge_panel("three", ("openai/gpt-4o", "claude", "gemini"))
 """
 
 
-def test_the_keys_of_a_whole_panel_are_named_at_once(pytester: pytest.Pytester) -> None:
-    """Judges are models too: nobody mends one key to be told of the next."""
+def test_every_missing_key_is_named_at_once(pytester: pytest.Pytester) -> None:
+    """Who lacks two keys is told of both, of a panel's too; an alias says which variable holds its key.
+
+    A model that may take one of several variables names them all. Collecting calls nothing.
+    """
     judged = task("here", graders=[{"name": "judge", "config": {"rubric": "task_fulfilment"}}])
-    write(pytester.path, {**TWO, "evals/a/task.json": judged, "conftest.py": PANEL})
+    table = "[tool.agenteval.models]\nmine = {id = 'openai/x', api_key_env = 'MY_KEY'}\n"
+    write(
+        pytester.path,
+        {**TWO, "evals/a/task.json": judged, "conftest.py": PANEL, "pyproject.toml": table},
+    )
 
-    result = run(pytester, "--agent-judge=three")
-
-    result.stderr.fnmatch_lines(["*OPENAI_API_KEY*", "*ANTHROPIC_API_KEY*", "*GEMINI_API_KEY*"])
+    run(pytester, "--agent-model=gpt,gemini,mine").stderr.fnmatch_lines(
+        [
+            "*gpt: no key: *OPENAI_API_KEY*",
+            "*gemini: *GEMINI_API_KEY or GOOGLE_API_KEY*",
+            "*--agent-model=mine: no key: the environment variable MY_KEY is not set",
+        ]
+    )
+    run(pytester, "--agent-judge=three").stderr.fnmatch_lines(
+        ["*OPENAI_API_KEY*", "*ANTHROPIC_API_KEY*", "*GEMINI_API_KEY*"]
+    )
+    assert len(collected_ids(pytester, "--agent-model=claude")) == 2
 
 
 @pytest.mark.parametrize("workers", [0, 1])
@@ -81,40 +85,11 @@ def test_a_key_is_wanted_for_what_is_selected_only(pytester: pytest.Pytester, wo
     assert journaled(pytester.path) == ["here[scripted-1]", "there[scripted-1]"]
 
 
-def test_an_alias_says_which_variable_holds_its_key(pytester: pytest.Pytester) -> None:
-    """``api_key_env`` beats the provider's usual name; a local server without one needs no key."""
-    table = "[tool.agenteval.models]\nmine = {id = 'openai/x', api_key_env = 'MY_KEY'}\n"
-    write(pytester.path, TWO | {"pyproject.toml": table})
-
-    result = run(pytester, "--agent-model=mine")
-
-    result.stderr.fnmatch_lines(
-        ["ERROR: --agent-model=mine: no key: the environment variable MY_KEY is not set"]
-    )
-
-
-def test_collecting_needs_no_key(pytester: pytest.Pytester) -> None:
-    """``--collect-only`` calls nothing."""
-    write(pytester.path, TWO)
-
-    assert len(collected_ids(pytester, "--agent-model=claude")) == 2
-
-
-@pytest.mark.parametrize(("mode", "expected"), [("none", False), ("once", True)])
-def test_a_replayed_chat_needs_no_key(pytester: pytest.Pytester, mode: str, expected: bool) -> None:
-    """With chats on ``none`` nothing is called: what is not recorded is an errored trial."""
-    write(pytester.path, TWO)
-
-    result = run(pytester, "--agent-model=claude", f"--agent-record-chat={mode}")
-
-    assert (result.ret == pytest.ExitCode.USAGE_ERROR) == expected
-    assert (MISSING in str(result.stderr)) == expected
-    if not expected:
-        result.assert_outcomes(errors=2)
-
-
 def test_a_recorded_chat_needs_no_key(pytester: pytest.Pytester) -> None:
-    """With ``once`` a trial whose cassette is there is played; one without is enough to want the key."""
+    """With ``once`` a trial whose cassette is there is played; one without is enough to want the key.
+
+    With ``none`` nothing is called: what is not recorded is an errored trial.
+    """
     write(pytester.path, TWO)
     recorded = {f"cassettes/{name}.chat/claude-1.yaml": "interactions: []\nversion: 1\n" for name in "ab"}
     write(pytester.path, recorded)
@@ -123,8 +98,11 @@ def test_a_recorded_chat_needs_no_key(pytester: pytest.Pytester) -> None:
     run(pytester, *once).assert_outcomes(errors=2)
     Path(pytester.path, "cassettes/b.chat/claude-1.yaml").unlink()
 
-    assert run(pytester, *once).ret == pytest.ExitCode.USAGE_ERROR
+    refused = run(pytester, *once)
+    assert refused.ret == pytest.ExitCode.USAGE_ERROR
+    assert MISSING in str(refused.stderr)
     run(pytester, *once, "-k", "not there").assert_outcomes(errors=1, deselected=1)
+    run(pytester, "--agent-model=claude", "--agent-record-chat=none").assert_outcomes(errors=2)
 
 
 @pytest.mark.parametrize(

@@ -110,28 +110,19 @@ def test_a_report_says_it_again_and_as_json(
     }
 
 
-def test_a_misspelt_label_is_a_problem(pytester: pytest.Pytester) -> None:
-    """It would be left out of every figure in silence."""
-    wrong = labelled("wrong", "negativ", "")
-    write(pytester.path, {**EVALS, "evals/wrong.json": wrong})
-
-    result = run(pytester, "evals")
-
-    result.stdout.fnmatch_lines(
-        ["evals/wrong.json:*: metadata.label", "*expected: positive or negative", "*found: *'negativ'"]
-    )
-
-
-def test_regrading_labels_a_run_that_had_no_labels(pytester: pytest.Pytester) -> None:
-    """What the agent did stands in the run: what acting is may be said later."""
+def test_a_misspelt_label_is_a_problem_and_regrading_labels_a_run(pytester: pytest.Pytester) -> None:
+    """It would be left out of every figure in silence; what acting is may be said later than the run."""
     write(pytester.path, {**EVALS, "evals/suite.yaml": suite(more="agent: clerk\n")})
-    first = run(pytester, "evals")
-    assert "acting" not in str(first.stdout)
+    assert "acting" not in str(run(pytester, "evals").stdout)
     write(pytester.path, {"evals/suite.yaml": EVALS["evals/suite.yaml"]})
 
-    result = run(pytester, "evals", "-v", "--agent-regrade=latest")
+    regraded = run(pytester, "evals", "-v", "--agent-regrade=latest")
 
-    assert "precision 0.50, recall 0.50, F1 0.50 over 4" in " ".join(str(result.stdout).split())
+    assert "precision 0.50, recall 0.50, F1 0.50 over 4" in " ".join(str(regraded.stdout).split())
+    write(pytester.path, {"evals/wrong.json": labelled("wrong", "negativ", "")})
+    run(pytester, "evals").stdout.fnmatch_lines(
+        ["evals/wrong.json:*: metadata.label", "*expected: positive or negative", "*found: *'negativ'"]
+    )
 
 
 TOOL = '''

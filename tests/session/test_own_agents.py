@@ -110,44 +110,45 @@ def test_all_tools_of_a_suite_are_offered_unless_settings_name_some(pytester: py
     result.assert_outcomes(passed=2, failed=2)
 
 
-def test_a_fault_of_a_tool_that_nobody_declares_is_told(pytester: pytest.Pytester) -> None:
-    """Where all declared tools are offered a fault can short_circuit no other."""
-    faulty = task("t", faults=[{"tool": "tydes", "type": "timeout"}])
-    files = {"evals/tools.py": TOOLS, "evals/t.json": faulty}
-    write(pytester.path, {"evals/suite.yaml": suite(more="tools: [tools.py]\n"), **files})
-
-    result = run(pytester)
-
-    result.stdout.fnmatch_lines(["*faults?0?.tool", "  expected: one of tides, broken", "*'tydes'"])
+MISSPELT: list[tuple[dict[str, Any], str]] = [
+    ({"name": "tool_not_called", "config": {"tools": ["broken", "tidse"]}}, "tools?1?"),
+    ({"name": "tool_called", "config": {"tools": ["Tides"]}}, "tools?0?"),
+    ({"name": "calls_in_order", "config": {"tools": ["tides", "brokne"]}}, "tools?1?"),
+    ({"name": "call_arguments", "config": {"tool": "tide", "args": {"harbour": "Busan"}}}, "tool"),
+]
 
 
-@pytest.mark.parametrize(
-    ("grader", "place"),
-    [
-        ({"name": "tool_not_called", "config": {"tools": ["broken", "tidse"]}}, "tools?1?"),
-        ({"name": "tool_called", "config": {"tools": ["Tides"]}}, "tools?0?"),
-        ({"name": "calls_in_order", "config": {"tools": ["tides", "brokne"]}}, "tools?1?"),
-        ({"name": "call_arguments", "config": {"tool": "tide", "args": {"harbour": "Busan"}}}, "tool"),
-    ],
-    ids=lambda value: value["name"] if isinstance(value, dict) else "",
-)
-def test_a_grader_of_a_tool_that_is_misspelt_is_told(
-    pytester: pytest.Pytester, grader: dict[str, Any], place: str
-) -> None:
-    """Nobody can call it: one that forbids it would pass for ever. What is not alike may be meant."""
+def test_a_tool_that_is_misspelt_is_told(pytester: pytest.Pytester) -> None:
+    """Nobody can call it: a grader that forbids it would pass for ever, and a fault would never strike.
+
+    What is not alike may be meant.
+    """
     meant = {
         "name": "tool_not_called",
         "label": "left alone",
         "config": {"tools": ["delete", "tides_of_yesterday"]},
     }
-    files = {"evals/tools.py": TOOLS, "evals/t.json": task("t", graders=[meant, grader])}
+    tasks = {
+        f"evals/{number}.json": task(f"t{number}", graders=[meant, grader])
+        for number, (grader, _) in enumerate(MISSPELT)
+    }
+    faulty = task("faulty", faults=[{"tool": "tydes", "type": "timeout"}])
+    files = {"evals/tools.py": TOOLS, "evals/faulty.json": faulty, **tasks}
     write(pytester.path, {"evals/suite.yaml": suite(more="tools: [tools.py]\n"), **files})
 
     result = run(pytester)
 
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([f"*graders?1?.config.{place}", "*one of*tides*", "*", "*did you mean *"])
+    result.assert_outcomes(errors=len(MISSPELT) + 1)
+    for number, (_, place) in enumerate(MISSPELT):
+        lines = [
+            f"evals/{number}.json:*: graders?1?.config.{place}",
+            "*one of*tides*",
+            "*",
+            "*did you mean *",
+        ]
+        result.stdout.fnmatch_lines(lines, consecutive=True)
     result.stdout.no_fnmatch_line("*graders?0?*")
+    result.stdout.fnmatch_lines(["*faults?0?.tool", "  expected: one of tides, broken", "*'tydes'"])
 
 
 def test_a_tool_that_raises_shows_its_exception_in_the_reasons(pytester: pytest.Pytester) -> None:

@@ -33,17 +33,17 @@ def with_loading_options(models: Sequence[Model], settings: Settings) -> tuple[M
     Options of the command line and the environment override an alias's own settings; those of pyproject.toml
     are its defaults.
     """
-    values = {name: getattr(settings, name) for name in LOADING_OPTIONS}
-    chosen = {name: value for name, value in values.items() if value is not None}
-    of_project = {name for name in chosen if settings.places.get(name, "").startswith(PROJECT)}
+    chosen = {name: settings.values[name] for name in LOADING_OPTIONS if name in settings.values}
+    if not chosen:
+        return tuple(models)
     loaded = []
     for model in models:
-        own = {name: chosen[name] for name in chosen if provider_of(model.id) in LOADED_BY[name]}
-        if own:
-            defaults = {name: value for name, value in own.items() if name in of_project}
-            typed = {name: value for name, value in own.items() if name not in of_project}
-            model = replace(model, params={**defaults, **model.params, **typed})
-        loaded.append(model)
+        params = dict(model.params)
+        for name, value in chosen.items():
+            is_default = settings.places.get(name, "").startswith(PROJECT) and name in params
+            if provider_of(model.id) in LOADED_BY[name] and not is_default:
+                params[name] = value
+        loaded.append(replace(model, params=params) if params != model.params else model)
     return tuple(loaded)
 
 
@@ -119,26 +119,28 @@ class CaseFactory:
     @cached_property
     def judges(self) -> tuple[Model, ...]:
         """Give the models that judge; raises UsageMistake for one that is no judge of anything."""
-        with self._settings.naming_place("judges"):
-            names = expand_panels(self._settings.judges, self._settings.aliases, self._registry.judge_panels)
-            judges = with_loading_options(
-                resolve_all(names, self._settings.aliases, self._registry.offline_models), self._settings
-            )
+        settings = self._settings
+        if not settings.judges:
+            return ()
+        with settings.naming_place("judges"):
+            names = expand_panels(settings.judges, settings.aliases, self._registry.judge_panels)
+            judges = resolve_all(names, settings.aliases, self._registry.offline_models)
         for judge in judges:
             if is_player(judge):
                 raise UsageMistake(
                     f"--agent-judge={judge.name}: {judge.id} plays an agent and judges nothing; "
                     "name a model, such as claude"
                 )
-        return judges
+        return with_loading_options(judges, settings)
 
     @cached_property
     def user(self) -> Model | None:
         """Give the model that plays users; None where none is named."""
-        with self._settings.naming_place("user"):
-            settings = self._settings
-            offline = self._registry.offline_models
-            return resolve(settings.user, settings.aliases, offline) if settings.user else None
+        settings = self._settings
+        if not settings.user:
+            return None
+        with settings.naming_place("user"):
+            return resolve(settings.user, settings.aliases, self._registry.offline_models)
 
     def _cases(
         self, models: tuple[str, ...], variants: tuple[Variant, ...], repetitions: int

@@ -293,6 +293,8 @@ class Preflight:
 
     def _check_models(self, chats: Sequence[tuple[Model, str]], option: str) -> None:
         """Check the key, the price and this machine for each model that would be called."""
+        if not chats:
+            return
         record_chat = self._settings.record_chat
         check_keys(chats, record_chat, option)
         _check_prices(called_live(chats, record_chat), self._settings)
