@@ -7,8 +7,8 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, time
-from functools import partial
+from datetime import date, datetime, time
+from functools import lru_cache, partial
 from itertools import zip_longest
 from typing import Any
 
@@ -18,6 +18,7 @@ from pytest_agenteval import (
     AgentContext,
     Answer,
     OutsideWorkspace,
+    Prompts,
     StopCondition,
     Tool,
     ToolFailed,
@@ -125,6 +126,50 @@ def template_id(config: Any) -> str:
     return id if isinstance(id, str) and id else "classic_card"
 
 
+def card_configs(card: Mapping[str, Any]) -> list[Any]:
+    configs = card.get("ui_configs")
+    return configs if isinstance(configs, list) else []
+
+
+def plain_text(value: Any) -> str | None:
+    """Write a value of a card as text; None for a map, a list and nothing."""
+    return None if value is None or isinstance(value, dict | list) else str(value)
+
+
+def card_end_state(
+    card: Mapping[str, Any] | None, fact_id: str, saved: bool, path: str = "", blob: str = ""
+) -> dict[str, Any]:
+    """Give how far a card has come: what its file holds, None where there is no file, and if it was saved."""
+    # Names and order of the requirements are those of Memex, so that figures can be compared.
+    there, card = card is not None, card or {}
+    configs, has_title = card_configs(card), bool((plain_text(card.get("title")) or "").strip())
+    requirements = {
+        "matching_successful_save_timeline_card_tool_call": saved,
+        "card_file_exists": there,
+        "persisted_fact_id_matches": card.get("fact_id") == fact_id,
+        "status_completed": card.get("status") == "completed",
+        "title_present": has_title,
+        "ui_configs_present": bool(configs),
+    }
+    missing = [name for name, is_met in requirements.items() if not is_met]
+    tags = card.get("tags")
+    reason = f"the card is not finished: {', '.join(missing)}" if missing else None
+    return {
+        "is_complete": not missing,
+        "card_save_tool_called": saved,
+        "card_path": path,
+        "persisted_fact_id": plain_text(card.get("fact_id")),
+        "status": plain_text(card.get("status")),
+        "has_title": has_title,
+        "has_ui_configs": bool(configs),
+        "missing_requirements": missing,
+        "failure_reason": plain_text(card.get("failure_reason")) or reason,
+        "template_ids": [template_id(config) for config in configs],
+        "card_tags": [str(tag) for tag in tags] if isinstance(tags, list) else [],
+        "card_yaml_blob": blob,
+    }
+
+
 def bad_argument(message: str) -> ToolFailed:
     return ToolFailed(message, "bad_arguments")
 
@@ -138,7 +183,7 @@ def describe_value(value: Any) -> str:
     return "an object" if isinstance(value, Mapping) else repr(value)
 
 
-_FACT_ID = re.compile(r"([0-9]{4}/[0-9]{2}/[0-9]{2})\.md#(ts_[0-9]+)")
+_FACT_ID = re.compile(r"([0-9]{4})/([0-9]{2})/([0-9]{2})\.md#(ts_[0-9]+)")
 _HEADING = re.compile(
     r"^#+[ \t]*<id:(ts_[0-9]+)>[ \t]*((?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]).*$", re.MULTILINE
 )
@@ -148,30 +193,29 @@ class FactId(FrozenValue, frozen=True):
     """Which entry of which day."""
 
     text: str
-    date: str
+    day: date
     entry: str
 
     @property
     def daily_file(self) -> str:
         """The file with all entries of the day."""
-        return f"Facts/{self.date}.md"
+        return f"Facts/{self.day:%Y/%m/%d}.md"
 
     @property
     def card_file(self) -> str:
-        return f"Cards/{self.date}_{self.entry}.yaml"
+        return f"Cards/{self.day:%Y/%m/%d}_{self.entry}.yaml"
 
 
 def fact_id(text: object) -> FactId | None:
     """Read a fact id such as ``2026/09/17.md#ts_1``; None when it is none."""
     match = _FACT_ID.fullmatch(text) if isinstance(text, str) else None
-    if match is None:
-        return None
     try:
-        # The pattern also fits days that no calendar has.
-        datetime.strptime(match[1], "%Y/%m/%d")
+        return (
+            FactId(match[0], date(int(match[1]), int(match[2]), int(match[3])), match[4]) if match else None
+        )
+    # The pattern also fits days that no calendar has.
     except ValueError:
         return None
-    return FactId(match[0], match[1], match[2])
 
 
 class DailyEntry(FrozenValue, frozen=True):
@@ -193,8 +237,7 @@ def find_entry(daily: str | None, fact: FactId) -> DailyEntry | None:
     """Find an entry in the text of its daily file; None where it is not there."""
     for heading, text in _entries(daily or ""):
         if heading[1] == fact.entry:
-            date = datetime.strptime(fact.date, "%Y/%m/%d")
-            return DailyEntry(datetime.combine(date, time.fromisoformat(heading[2])), text)
+            return DailyEntry(datetime.combine(fact.day, time.fromisoformat(heading[2])), text)
     return None
 
 
@@ -258,15 +301,14 @@ def prepared(
     if find_entry(daily, fact) is not None:
         return whole, {}
     # The clock's hour is one of its own day: entries of other days were written in the morning.
-    time = f"{at:%H:%M:%S}" if clock and fact.date == f"{at:%Y/%m/%d}" else MORNING
+    time = f"{at:%H:%M:%S}" if clock and fact.day == at.date() else MORNING
     above = f"{daily.rstrip()}\n\n" if daily.strip() else ""
     laid = f'{above}## <id:{fact.entry}> {time} "{{}}"\n\n{content}\n'
     return whole, {fact.daily_file: laid}
 
 
 def _derive_fact_id(content: str, task_id: str, at: datetime, read: Callable[[str], str | None]) -> FactId:
-    day = f"{at:%Y/%m/%d}"
-    daily = read(FactId("", day, "").daily_file) or ""
+    daily = read(FactId("", at.date(), "").daily_file) or ""
     # Worked out from the task's id, so that an entry has the same id in every run.
     number = FIRST_NUMBER + int(json_digest(task_id)[:8], 16) % NUMBERS
     # Tasks are many and numbers few: another task, or the user, may have the number already.
@@ -275,7 +317,7 @@ def _derive_fact_id(content: str, task_id: str, at: datetime, read: Callable[[st
     # An entry that stands in the file already keeps its id.
     same = (heading[1] for heading, text in _entries(daily) if text == content.strip() and text)
     name = next(same, f"ts_{number}")
-    return FactId(f"{day}.md#{name}", day, name)
+    return FactId(f"{at:%Y/%m/%d}.md#{name}", at.date(), name)
 
 
 def format_moment(moment: datetime) -> str:
@@ -333,9 +375,9 @@ class JournalAgent(ABC):
     def stop_condition(self) -> StopCondition:
         """Watch one attempt for its end."""
 
-    @abstractmethod
-    def system_prompt(self, texts: tuple[tuple[str, str], ...]) -> str:
-        """Write the system prompt; ``texts`` are the prompts' templates by name."""
+    def prompt_values(self) -> Mapping[str, Any]:
+        """Give what the system prompt says beside the language."""
+        return {}
 
     @abstractmethod
     def entry_values(self, ctx: AgentContext) -> Mapping[str, Any]:
@@ -355,5 +397,12 @@ class JournalAgent(ABC):
             **self.entry_values(ctx),
         )
         ctx.prompts.record_read("system")
-        system = self.system_prompt(tuple(sorted(ctx.prompts.texts.items())))
+        system = _system_prompt(type(self), self.user_language, tuple(sorted(ctx.prompts.texts.items())))
         return [{"role": "system", "content": system}, {"role": "user", "content": entry}]
+
+
+# Made once: all trials of a run share one system prompt, and a catalogue in it may be long.
+@lru_cache(maxsize=64)
+def _system_prompt(agent: type[JournalAgent], language: str, texts: tuple[tuple[str, str], ...]) -> str:
+    values = agent(user_language=language).prompt_values()
+    return Prompts(dict(texts), {}).render("system", language=language, **values)

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.benchmarks.memex.card_agent.agent import CardEndState, was_saved
+from pytest_agenteval.benchmarks.memex.card_agent.agent import was_saved
+from pytest_agenteval.benchmarks.memex.journal import card_end_state
 from pytest_agenteval.records.transcript import ToolCall, ToolError
 from tests.yaml_files import read_yaml
 
@@ -28,10 +29,8 @@ def _calls(case: Mapping[str, Any]) -> list[ToolCall]:
 @pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])
 def test_evidence_is_as_upstream(case: Mapping[str, Any]) -> None:
     """Completeness and the missing requirements, in their order, are those of the original."""
-    end_state = CardEndState(
-        FACT, was_saved(FACT, _calls(case)), case["card"], save_required=case.get("require_save", True)
-    )
-    state = end_state.state()
+    saved = was_saved(FACT, _calls(case)) or not case.get("require_save", True)
+    state = card_end_state(case["card"], FACT, saved)
 
     assert {key: state[key] for key in case["expect"]} == case["expect"]
 
@@ -39,7 +38,7 @@ def test_evidence_is_as_upstream(case: Mapping[str, Any]) -> None:
 def test_a_template_without_an_id_has_the_old_name() -> None:
     """A stored template without an id counts as the one id that no agent can choose."""
     card = {"ui_configs": [{"data": {}}, {"template_id": ""}, "odd", {"template_id": "task"}], "tags": "odd"}
-    state = CardEndState(FACT, True, card).state()
+    state = card_end_state(card, FACT, True)
 
     assert state["template_ids"] == ["classic_card"] * 3 + ["task"]
     assert state["card_tags"] == []
@@ -47,13 +46,13 @@ def test_a_template_without_an_id_has_the_old_name() -> None:
 
 def test_a_cards_own_failure_is_the_reason() -> None:
     """What the card says of its failure goes before what is missing."""
-    state = CardEndState(FACT, True, {"status": "failed", "failure_reason": "no model"}).state()
+    state = card_end_state({"status": "failed", "failure_reason": "no model"}, FACT, True)
 
     assert state["failure_reason"] == "no model"
     assert state["status"] == "failed"
 
 
-@pytest.mark.parametrize("title", ["", "  ", None, 5])
+@pytest.mark.parametrize("title", ["", "  ", None, ["a"]])
 def test_a_blank_title_is_no_title(title: object) -> None:
     """White space, and what is no text, does not make a title."""
-    assert "title_present" in CardEndState(FACT, True, {"title": title}).missing
+    assert "title_present" in card_end_state({"title": title}, FACT, True)["missing_requirements"]

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.benchmarks.memex.pkm_agent import grep_tool
-from pytest_agenteval.benchmarks.memex.pkm_agent.agent import pkm_tools
 from pytest_agenteval.benchmarks.memex.pkm_agent.grep_process import find_matches
+from pytest_agenteval.benchmarks.memex.pkm_agent.tools import pkm_tools
 from pytest_agenteval.records.evidence import Tree
 from pytest_agenteval.records.limits import Clock
 from pytest_agenteval.records.recorder import Recorder

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_agenteval.benchmarks.memex.pkm_agent import grep_tool
-from pytest_agenteval.benchmarks.memex.pkm_agent.agent import pkm_tools
 from pytest_agenteval.benchmarks.memex.pkm_agent.grep_process import find_matches as scanned
+from pytest_agenteval.benchmarks.memex.pkm_agent.tools import pkm_tools
 from pytest_agenteval.records.limits import Clock
 from pytest_agenteval.text.errors import TrialBroken
 

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from pytest_agenteval.benchmarks.memex.pkm_agent.reading_tools import overview
 from pytest_agenteval.benchmarks.memex.rules import files_of
+from pytest_agenteval.records.limits import Clock
 from pytest_agenteval.text.errors import FixtureBroken
 
-from .called import Called
+from .called import NOW, Called
 
 TREE = """\
 /
@@ -115,7 +116,7 @@ def test_the_overview_shows_everything(tools: Called) -> None:
     """The first message's tree goes all the way down, and counts the names it shows."""
     tools.put("PKM/Areas/Choir/Old/2019/May.md")
 
-    view = overview(tools.workspace)
+    view = overview(tools.workspace, Clock(NOW))
 
     assert view.tree == TREE.replace(
         "    Choir/\n", "    Choir/\n      Old/\n        2019/\n          May.md\n"
@@ -126,7 +127,7 @@ def test_the_overview_shows_everything(tools: Called) -> None:
 @pytest.mark.parametrize("files", [{}, {"PKM/.keep": ""}, {"Facts/2026/09/17.md": "x"}])
 def test_the_overview_of_a_new_user_is_empty(tmp_path: Path, files: dict[str, str]) -> None:
     """No folder, an empty one, or one with hidden names only: there is nothing."""
-    view = overview(Called(tmp_path, files).workspace)
+    view = overview(Called(tmp_path, files).workspace, Clock(NOW))
 
     assert (view.tree, view.entries, view.truncated) == ("/", 0, False)
 
@@ -136,7 +137,7 @@ def test_the_overview_says_that_it_was_cut(tools: Called) -> None:
     for number in range(1100):
         tools.put(f"PKM/Areas/Choir/Songs/{number:04}.md")
 
-    view = overview(tools.workspace)
+    view = overview(tools.workspace, Clock(NOW))
 
     assert (view.entries, view.truncated) == (1000, True)
     assert "  Resources/\n    Bread.md" in view.tree
@@ -147,7 +148,7 @@ def test_exactly_a_thousand_names_are_not_cut(tmp_path: Path) -> None:
     """The limit itself may be reached."""
     tools = Called(tmp_path, {f"PKM/{number:04}.md": "" for number in range(1000)})
 
-    view = overview(tools.workspace)
+    view = overview(tools.workspace, Clock(NOW))
 
     assert (view.entries, view.truncated) == (1000, False)
 
@@ -156,13 +157,13 @@ def test_a_tree_deeper_than_an_agent_files_is_drawn(tmp_path: Path) -> None:
     """A fixture may have more levels than a path of the tools."""
     tools = Called(tmp_path / "t", {"PKM/" + "a/" * 100 + "Note.md": "x"})
 
-    assert overview(tools.workspace).entries == 101
+    assert overview(tools.workspace, Clock(NOW)).entries == 101
 
 
 def test_an_overview_of_no_folder_is_the_fixtures_fault(tmp_path: Path) -> None:
     """A file in the knowledge base's place is a broken fixture, not the agent's doing."""
     with pytest.raises(FixtureBroken, match="the knowledge base is no folder"):
-        overview(Called(tmp_path, {"PKM": "x"}).workspace)
+        overview(Called(tmp_path, {"PKM": "x"}).workspace, Clock(NOW))
 
 
 names = st.text(st.sampled_from("ab 한"), min_size=1, max_size=3).map(lambda name: f"n{name}n")
@@ -177,7 +178,7 @@ def test_a_drawn_tree_can_be_read_back(
     files = {"PKM/" + "/".join(path) + ".md": "" for path in paths}
     tools = Called(tmp_path_factory.mktemp("drawn"), files)
 
-    assert sorted(files_of(overview(tools.workspace).tree)) == sorted(path[3:] for path in files)
+    assert sorted(files_of(overview(tools.workspace, Clock(NOW)).tree)) == sorted(path[3:] for path in files)
 
 
 @pytest.mark.parametrize(

@@ -98,9 +98,9 @@ def test_an_excerpt_goes_on_where_the_last_one_ended(lines: list[str], first: in
     seen: list[str] = []
     at = first
     while at <= len(lines):
-        part = excerpt(lines, at, limit)
-        seen += part.text.split("\n")
-        at = part.last + 1
+        shown = excerpt(lines, at, limit)[0].split("\n")
+        seen += shown
+        at += len(shown)
     assert seen == [f"{n:6}\t{line}" for n, line in enumerate(lines, 1) if n >= first]
 
 

@@ -13,8 +13,6 @@ import yaml
 from pytest_agenteval import Clock, Tool, ToolFailed, ToolSpec, Workspace
 from pytest_agenteval.benchmarks.memex import journal
 from pytest_agenteval.benchmarks.memex.journal import (
-    DailyEntry,
-    FactId,
     bad_argument,
     describe_value,
     fact_id,
@@ -25,6 +23,32 @@ from pytest_agenteval.benchmarks.memex.journal import (
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.tool_spec import read_json
 from pytest_agenteval.text.errors import did_you_mean
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(member, str) for member in value)
+
+
+# The kinds of fields: how the model is told of one, what a refusal expects, and whether a value fits.
+# Flags and maps are never required, and a missing value is reported by itself: anything else will do.
+_KINDS: Mapping[str, tuple[str, str, Callable[[Any], bool]]] = {
+    "text": ("text", "a text", lambda value: isinstance(value, str)),
+    "filled": (
+        "text",
+        "a text that is not blank",
+        lambda value: isinstance(value, str) and value.strip() != "",
+    ),
+    "number": ("number", "a number", _is_number),
+    "integer": ("integer", "a whole number", lambda value: isinstance(value, int) and _is_number(value)),
+    "texts": ("list of texts", "a list of texts, at least one", _is_texts),
+    "given": ("text or number", "anything but nothing", lambda value: True),
+    "flag": ("true or false", "", lambda value: True),
+    "map": ("object", "", lambda value: True),
+}
 
 
 class Field(FrozenValue, frozen=True):
@@ -40,15 +64,7 @@ class Field(FrozenValue, frozen=True):
         star = "*" if self.required else ""
         if self.parts:
             return f"{self.name}{star} (list of {{{', '.join(map(str, self.parts))}}})"
-        words = {
-            "filled": "text",
-            "given": "text or number",
-            "texts": "list of texts",
-            "flag": "true or false",
-            "map": "object",
-        }
-        kind_and_note = [words.get(self.kind, self.kind), self.note]
-        return f"{self.name}{star} ({', '.join(part for part in kind_and_note if part)})"
+        return f"{self.name}{star} ({', '.join(filter(None, (_KINDS[self.kind][0], self.note)))})"
 
 
 class Template(FrozenValue, frozen=True):
@@ -69,10 +85,9 @@ class Template(FrozenValue, frozen=True):
 def catalogue() -> Mapping[str, Template]:
     """Give every template by its id, in the order of the file."""
     text = files(__package__).joinpath("templates.yaml").read_text(encoding="utf-8")
-    templates = yaml.safe_load(text)
     return {
         id: Template(id, template["use"], _fields(template), tuple(template.get("either", ())))
-        for id, template in templates.items()
+        for id, template in yaml.safe_load(text).items()
     }
 
 
@@ -80,12 +95,11 @@ def _fields(fields_yaml: Mapping[str, Any]) -> tuple[Field, ...]:
     fields = []
     for share in ("required", "optional"):
         for name, field_yaml in fields_yaml.get(share, {}).items():
-            required = share == "required"
             if isinstance(field_yaml, Mapping):
-                fields.append(Field(name, required, parts=_fields(field_yaml)))
+                fields.append(Field(name, share == "required", parts=_fields(field_yaml)))
             else:
                 kind, _, note = field_yaml.partition(",")
-                fields.append(Field(name, required, kind, note.strip()))
+                fields.append(Field(name, share == "required", kind, note.strip()))
     return tuple(fields)
 
 
@@ -95,172 +109,36 @@ def template_problems(template: Template, data: Mapping[str, Any]) -> list[str]:
     Only required fields are checked, and the members of lists of objects; a card with a strange optional
     field is still a card.
     """
-    problems = list(_of_fields(template.fields, data, ""))
+    problems = list(_field_problems(template.fields, data, ""))
     if template.either and not any(isinstance(data.get(name), str) for name in template.either):
         problems.append(f"one of {', '.join(template.either)} must be there, as a text")
     return problems
 
 
-def _of_fields(fields: tuple[Field, ...], data: Mapping[str, Any], prefix: str) -> Iterator[str]:
+def _field_problems(fields: tuple[Field, ...], data: Mapping[str, Any], prefix: str) -> Iterator[str]:
     for field in fields:
         value, place = data.get(field.name), prefix + field.name
-        # Flags and maps are never required, so that no words are needed for what is expected of them.
-        expected = "a list of objects, at least one" if field.parts else _EXPECTED.get(field.kind, "")
+        _, expected, fits = _KINDS.get(field.kind, ("", "a list of objects, at least one", None))
         if value is None:
             if field.required:
                 yield f"{place} is missing: {expected}"
-        elif field.parts and (not isinstance(value, list) or (field.required and not value)):
+        elif fits is not None:
+            if field.required and not fits(value):
+                yield f"{place} must be {expected}, not {describe_value(value)}"
+        elif not isinstance(value, list) or (field.required and not value):
             yield f"{place} must be {expected}, not {describe_value(value)}"
-        elif field.parts:
+        else:
             for number, member in enumerate(value):
                 if isinstance(member, Mapping):
-                    yield from _of_fields(field.parts, member, f"{place}[{number}].")
+                    yield from _field_problems(field.parts, member, f"{place}[{number}].")
                 else:
                     yield f"{place}[{number}] must be an object, not {describe_value(member)}"
-        elif field.required and not _FITS[field.kind](value):
-            yield f"{place} must be {expected}, not {describe_value(value)}"
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_texts(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(member, str) for member in value)
-
-
-_FITS: Mapping[str, Callable[[Any], bool]] = {
-    "text": lambda value: isinstance(value, str),
-    "filled": lambda value: isinstance(value, str) and bool(value.strip()),
-    "number": _is_number,
-    "integer": lambda value: isinstance(value, int) and _is_number(value),
-    "texts": _is_texts,
-    # A missing value was reported before; anything else will do.
-    "given": lambda value: True,
-}
-
-_EXPECTED: Mapping[str, str] = {
-    "text": "a text",
-    "filled": "a text that is not blank",
-    "number": "a number",
-    "integer": "a whole number",
-    "texts": "a list of texts, at least one",
-    "given": "anything but nothing",
-}
 
 
 TAGS = (
     "Project", "Trip", "Milestone", "Health", "Relationship", "Finance", "Knowledge", "Emotion", "Visual",
     "Audio",
 )  # fmt: skip
-
-
-class CardDraft(FrozenValue, frozen=True):
-    """A card as the agent wants it saved; what was not given is empty or None."""
-
-    fact: FactId
-    title: str
-    configs: tuple[Mapping[str, Any], ...]
-    tags: tuple[str, ...] = ()
-    address: str = ""
-    user_mark_address: str = ""
-    created: datetime | None = None
-    warning: str = ""
-
-
-def _read_card_draft(args: Mapping[str, Any]) -> CardDraft:
-    """Read the arguments; raises ToolFailed at the first thing that is wrong."""
-    title, text = args.get("title"), args.get("fact_id")
-    if not isinstance(title, str) or not title.strip():
-        raise bad_argument("title must be a text that is not empty")
-    configs = _configs(args.get("ui_configs"))
-    created, warning = _creation_date(args.get("content_creation_date"))
-    fact = fact_id(text)
-    if fact is None:
-        raise bad_argument(f"fact_id must look like 2026/09/17.md#ts_1, not {describe_value(text)}")
-    tags = _tags(args.get("tags"))
-    address, marked = _optional_text(args, "address"), _optional_text(args, "user_mark_address")
-    return CardDraft(fact, title.strip(), configs, tags, address, marked, created, warning)
-
-
-def _configs(value: Any) -> tuple[Mapping[str, Any], ...]:
-    configs = value
-    # Some models write nested arguments as JSON text.
-    if isinstance(value, str):
-        try:
-            configs = read_json(value)
-        except ValueError as wrong:
-            raise bad_argument(f"ui_configs is a text that is not JSON: {wrong}") from wrong
-    if not isinstance(configs, list) or not configs:
-        raise bad_argument(
-            f"ui_configs must be a list with at least one template, not {describe_value(configs)}"
-        )
-    filled = [_config(config, number) for number, config in enumerate(configs)]
-    # Among several templates a snapshot only repeats the picture; of nothing but snapshots one stays.
-    return tuple([config for config in filled if config["template_id"] != "snapshot"] or filled[:1])
-
-
-def _config(config: Any, number: int) -> Mapping[str, Any]:
-    place = f"ui_configs[{number}]"
-    if not isinstance(config, Mapping):
-        raise bad_argument(
-            f"{place} must be an object with template_id and data, not {describe_value(config)}"
-        )
-    id, data = config.get("template_id"), config.get("data")
-    template = catalogue().get(id) if isinstance(id, str) else None
-    if template is None:
-        raise bad_argument(f"{place}.template_id: {_no_template(id)}")
-    if not isinstance(data, Mapping):
-        raise bad_argument(
-            f"{place}.data must be an object with the fields of {id}, not {describe_value(data)}"
-        )
-    wrong = template_problems(template, data)
-    if wrong:
-        raise bad_argument(f"{place}.data does not fill {id}: {'; '.join(wrong)}")
-    return {"template_id": id, "data": dict(data)}
-
-
-def _no_template(id: Any) -> str:
-    if not isinstance(id, str) or not id:
-        return "missing; it must be the id of a template"
-    known = f"known: {', '.join(catalogue())}"
-    parts = (f"there is no template {id!r}", did_you_mean(id, catalogue()), known)
-    return "; ".join(part for part in parts if part)
-
-
-def _tags(value: Any) -> tuple[str, ...]:
-    if value is not None and not isinstance(value, list):
-        raise bad_argument(f"tags must be a list, not {describe_value(value)}")
-    names: list[str] = []
-    for number, tag in enumerate(value or ()):
-        name = tag.get("name") if isinstance(tag, Mapping) else tag
-        if name is not None and not isinstance(name, str):
-            raise bad_argument(f"tags[{number}] must be an object with a name, not {describe_value(tag)}")
-        proper = (name or "").strip().capitalize()
-        if proper and proper not in TAGS:
-            raise bad_argument(f"tags[{number}]: there is no tag {name!r}; the tags are: {', '.join(TAGS)}")
-        if proper:
-            names.append(proper)
-    return tuple(dict.fromkeys(names))
-
-
-def _optional_text(args: Mapping[str, Any], name: str) -> str:
-    value = args.get(name)
-    if value is not None and not isinstance(value, str):
-        raise bad_argument(f"{name} must be a text, not {describe_value(value)}")
-    return (value or "").strip()
-
-
-def _creation_date(value: Any) -> tuple[datetime | None, str]:
-    """Read a date; one that cannot be read is not used, and a warning says so."""
-    if value is None or value == "":
-        return None, ""
-    try:
-        return datetime.fromisoformat(value), ""
-    except (TypeError, ValueError):
-        return None, f"content_creation_date {value!r} is no date like 2026-09-17 20:30:00, and was not used"
-
-
 METADATA = "get_card_metadata"
 SAVE = "save_timeline_card"
 
@@ -313,42 +191,114 @@ def specs() -> tuple[ToolSpec, ToolSpec]:
 
 
 def _save_card(workspace: Workspace, clock: Clock, args: Mapping[str, Any]) -> str:
-    """Save a card over what may already be there; raises ToolFailed when it cannot be."""
-    draft = _read_card_draft(args)
-    fact = draft.fact
+    """Save a card over what may already be there; raises ToolFailed at the first thing that is wrong.
+
+    The card's keys are in its file's order; what was not given stays as it was.
+    """
+    title = args.get("title")
+    if not isinstance(title, str) or not title.strip():
+        raise bad_argument("title must be a text that is not empty")
+    configs = _configs(args.get("ui_configs"))
+    created, warning = _creation_date(args.get("content_creation_date"))
+    fact = fact_id(args.get("fact_id"))
+    if fact is None:
+        found = describe_value(args.get("fact_id"))
+        raise bad_argument(f"fact_id must look like 2026/09/17.md#ts_1, not {found}")
+    tags = _tags(args.get("tags"))
+    address, pinned = _optional_text(args, "address"), _optional_text(args, "user_mark_address")
     entry = find_entry(read_file(workspace, fact.daily_file), fact)
     if entry is None:
         raise ToolFailed(f"there is no entry {fact.entry} in {fact.daily_file}", "not_found")
     old = journal.parse_card(read_file(workspace, fact.card_file)) or {}
-    write_file(workspace, fact.card_file, journal.card_text(_card(draft, entry, old, clock)))
-    return f"The card of {fact.text} is saved." + (f" Note: {draft.warning}." if draft.warning else "")
-
-
-def _card(draft: CardDraft, entry: DailyEntry, old: Mapping[str, Any], clock: Clock) -> dict[str, Any]:
-    """Put the card together in its file's order; what was not given stays as it was."""
+    timestamp = old.get("timestamp")
+    # A card that was saved before keeps its place in the timeline, unless it is given a date.
+    if created is not None or not isinstance(timestamp, int):
+        moment = created or entry.written_at
+        timestamp = int((moment if moment.tzinfo else moment.replace(tzinfo=clock.now().tzinfo)).timestamp())
     card: dict[str, Any] = {
-        "fact_id": draft.fact.text,
-        "timestamp": _timestamp(draft, entry, old, clock),
+        "fact_id": fact.text,
+        "timestamp": timestamp,
         "status": "completed",
-        "tags": list(draft.tags) or old.get("tags") or [],
-        "ui_configs": list(draft.configs),
-        "title": draft.title,
+        "tags": tags or old.get("tags") or [],
+        "ui_configs": configs,
+        "title": title.strip(),
     }
-    address = draft.address or old.get("address")
-    if address:
+    if address := address or old.get("address") or "":
         card["address"] = address
     card |= {key: value for key, value in old.items() if str(key).startswith("user_fixed_")}
-    if draft.user_mark_address:
-        card["user_fixed_address"] = draft.user_mark_address
+    if pinned:
+        card["user_fixed_address"] = pinned
     # Comments and insights are written into a card by others, and outlive its being saved anew.
-    return card | {key: old[key] for key in ("comments", "insight", "deleted") if key in old}
+    card |= {key: old[key] for key in ("comments", "insight", "deleted") if key in old}
+    write_file(workspace, fact.card_file, journal.card_text(card))
+    return f"The card of {fact.text} is saved." + (f" Note: {warning}." if warning else "")
 
 
-def _timestamp(draft: CardDraft, entry: DailyEntry, old: Mapping[str, Any], clock: Clock) -> int:
-    """Give the card's moment: the draft's, else the old card's, else when the entry was written."""
-    was = old.get("timestamp")
-    # A card that was saved before keeps its place in the timeline.
-    if draft.created is None and isinstance(was, int):
-        return was
-    moment: datetime = draft.created or entry.written_at
-    return int((moment if moment.tzinfo else moment.replace(tzinfo=clock.now().tzinfo)).timestamp())
+def _configs(value: Any) -> list[Mapping[str, Any]]:
+    # Some models write nested arguments as JSON text.
+    if isinstance(value, str):
+        try:
+            value = read_json(value)
+        except ValueError as wrong:
+            raise bad_argument(f"ui_configs is a text that is not JSON: {wrong}") from wrong
+    if not isinstance(value, list) or not value:
+        expected = "ui_configs must be a list with at least one template"
+        raise bad_argument(f"{expected}, not {describe_value(value)}")
+    filled = [_config(config, f"ui_configs[{number}]") for number, config in enumerate(value)]
+    # Among several templates a snapshot only repeats the picture; of nothing but snapshots one stays.
+    return [config for config in filled if config["template_id"] != "snapshot"] or filled[:1]
+
+
+def _config(config: Any, place: str) -> Mapping[str, Any]:
+    if not isinstance(config, Mapping):
+        raise bad_argument(
+            f"{place} must be an object with template_id and data, not {describe_value(config)}"
+        )
+    id, data = config.get("template_id"), config.get("data")
+    if not isinstance(id, str) or not id:
+        raise bad_argument(f"{place}.template_id: missing; it must be the id of a template")
+    template = catalogue().get(id)
+    if template is None:
+        parts = (f"there is no template {id!r}", did_you_mean(id, catalogue()))
+        raise bad_argument(
+            f"{place}.template_id: {'; '.join(filter(None, parts))}; known: {', '.join(catalogue())}"
+        )
+    if not isinstance(data, Mapping):
+        raise bad_argument(
+            f"{place}.data must be an object with the fields of {id}, not {describe_value(data)}"
+        )
+    if wrong := template_problems(template, data):
+        raise bad_argument(f"{place}.data does not fill {id}: {'; '.join(wrong)}")
+    return {"template_id": id, "data": dict(data)}
+
+
+def _tags(value: Any) -> list[str]:
+    if value is not None and not isinstance(value, list):
+        raise bad_argument(f"tags must be a list, not {describe_value(value)}")
+    names: list[str] = []
+    for number, tag in enumerate(value or ()):
+        name = tag.get("name") if isinstance(tag, Mapping) else tag
+        if name is not None and not isinstance(name, str):
+            raise bad_argument(f"tags[{number}] must be an object with a name, not {describe_value(tag)}")
+        proper = (name or "").strip().capitalize()
+        if proper and proper not in TAGS:
+            raise bad_argument(f"tags[{number}]: there is no tag {name!r}; the tags are: {', '.join(TAGS)}")
+        names += [proper] if proper else []
+    return list(dict.fromkeys(names))
+
+
+def _optional_text(args: Mapping[str, Any], name: str) -> str:
+    value = args.get(name)
+    if value is not None and not isinstance(value, str):
+        raise bad_argument(f"{name} must be a text, not {describe_value(value)}")
+    return (value or "").strip()
+
+
+def _creation_date(value: Any) -> tuple[datetime | None, str]:
+    """Read a date; one that cannot be read is not used, and a warning says so."""
+    if value is None or value == "":
+        return None, ""
+    try:
+        return datetime.fromisoformat(value), ""
+    except (TypeError, ValueError):
+        return None, f"content_creation_date {value!r} is no date like 2026-09-17 20:30:00, and was not used"

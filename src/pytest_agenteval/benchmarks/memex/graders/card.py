@@ -19,20 +19,21 @@ from pytest_agenteval.benchmarks.memex.graders.end_state import (
     card_state,
     check_flag,
     check_mode,
-    check_template_ids,
     contrast_text,
     days,
     disagreement_checks,
-    entry_day,
+    entry_text,
     merge_states,
     needles,
+    read_card,
+    share_grade,
     state_list,
     texts,
-    title_of,
     undecided_where_unreadable,
     upstream_state,
     value_check,
 )
+from pytest_agenteval.benchmarks.memex.journal import fact_id, plain_text
 from pytest_agenteval.benchmarks.memex.text_search import (
     NUMBER_WORDS,
     Day,
@@ -46,6 +47,7 @@ from pytest_agenteval.benchmarks.memex.text_search import (
     without_days_and_times,
 )
 from pytest_agenteval.graders.grader_settings import cut
+from pytest_agenteval.text.errors import did_you_mean
 
 COMPLETE = "a complete card"
 
@@ -85,28 +87,23 @@ class CardCompletion:
             _completeness_check(stated, on_disk),
         )
         if self.mode == "default":
-            state = merge_states(stated, on_disk)
-            checks = (*checks, *_copied_title_checks(state, evidence), *_other_cards_checks(evidence))
+            checks = (*checks, *_flaws(merge_states(stated, on_disk), evidence))
         return share_grade("card_completion", checks)
 
 
-def _copied_title_checks(state: State, evidence: Evidence) -> tuple[Check, ...]:
-    """Give a failed check where the title is the entry over again; a good one earns nothing more."""
-    content = " ".join(str(evidence.task_input.get("content") or "").split())
-    title = title_of(state.get("card_yaml_blob"))
+def _flaws(state: State, evidence: Evidence) -> Iterator[Check]:
+    """Give a failed check for each flaw; a card without one earns nothing more."""
+    content = " ".join(entry_text(evidence).split())
+    title = plain_text(read_card(state.get("card_yaml_blob")).get("title")) or ""
     # An entry of up to 30 characters may be its own title; a longer one has to be put shorter.
-    copied = len(content) > 30 and content in " ".join(title.split())
-    claim = "the title is more than the entry over again"
-    return (Check(claim, False, "a title of its own", "the whole entry"),) if copied else ()
-
-
-def _other_cards_checks(evidence: Evidence) -> tuple[Check, ...]:
-    """Give a failed check where another entry's card was touched."""
+    if len(content) > 30 and content in " ".join(title.split()):
+        claim = "the title is more than the entry over again"
+        yield Check(claim, False, "a title of its own", "the whole entry")
     own, changes = card_path(evidence), evidence.diff
     touched = [*changes.created, *changes.modified, *changes.deleted]
     others = [path for path in touched if path.startswith("Cards/") and path != own]
-    claim = "no other entry's card was touched"
-    return (Check(claim, False, "no other card", ", ".join(others)),) if own and others else ()
+    if own and others:
+        yield Check("no other entry's card was touched", False, "no other card", ", ".join(others))
 
 
 def _completeness_check(stated: State, on_disk: State | None) -> Check:
@@ -147,7 +144,7 @@ class CardTemplateChoice:
         expected = texts("expected_template_ids", self.expected_template_ids)
         object.__setattr__(self, "expected_template_ids", expected)
         if self.mode == "default":
-            check_template_ids(expected)
+            _check_template_ids(expected)
         check_flag("only", self.only, self.mode)
 
     @undecided_where_unreadable("card_template_choice")
@@ -191,12 +188,15 @@ def card_states(evidence: Evidence, mode: Mode) -> tuple[State, State | None]:
     return stated, card_state(evidence)
 
 
-def share_grade(grader: str, checks: tuple[Check, ...]) -> Grade:
-    """Give the share of checks that passed, counted as Memex counts it: of none, none passed."""
-    missed = [check for check in checks if not check.passed]
-    why = "; ".join(map(str, missed)) or f"all {len(checks)} checks passed"
-    score = (len(checks) - len(missed)) / len(checks) if checks else 0.0
-    return Grade(grader, score, why if checks else "nothing to check", checks)
+def _check_template_ids(ids: Sequence[str]) -> None:
+    """Refuse an empty list, and ids that no template has."""
+    from pytest_agenteval.benchmarks.memex.card_agent.tools import catalogue
+
+    if not ids:
+        raise ValueError("expected_template_ids must name at least one template")
+    for id in (id for id in ids if id not in catalogue()):
+        hint = did_you_mean(id, catalogue()) or f"known: {', '.join(catalogue())}"
+        raise ValueError(f"expected_template_ids: there is no template {id!r}; {hint}")
 
 
 if TYPE_CHECKING:
@@ -243,7 +243,12 @@ class CardMustContain:
         stated, on_disk = card_states(evidence, self.mode)
         blob = card_text(merge_states(stated, on_disk))
         if self.mode == "upstream":
-            return _text_grade([_raw_check(str(text), blob) for text in self.substrings])
+            # As Memex looks: through the whole file, keys, id and timestamp included.
+            needles_found = [(str(text), str(text).lower() in blob.lower()) for text in self.substrings]
+            shown = cut(blob) or "no card"
+            return _text_grade(
+                [Check(f"the card contains {t!r}", is_in, t, shown) for t, is_in in needles_found]
+            )
         if not self.substrings:
             return Grade(MUST_CONTAIN, None, "nothing to check")
         values = card_values(blob)
@@ -292,12 +297,6 @@ def _check(wordings: Sequence[str], values: Sequence[str]) -> Check:
     return Check(f"the card says {expected!r}", passed, expected, finding)
 
 
-def _raw_check(text: str, blob: str) -> Check:
-    # As Memex looks: through the whole file, keys, id and timestamp included.
-    passed = text.lower() in blob.lower()
-    return Check(f"the card contains {text!r}", passed, text, cut(blob) or "no card")
-
-
 def card_text(state: State) -> str:
     """Give the card's text; one that is not there is empty, anything but text is unreadable."""
     blob = state.get("card_yaml_blob")
@@ -339,8 +338,8 @@ class CardNumbersGiven:
     @undecided_where_unreadable(NUMBERS_GIVEN)
     def grade(self, evidence: Evidence) -> Grade:
         stated, on_disk = card_states(evidence, "default")
-        entry = str(evidence.task_input.get("content") or "")
-        own = entry_day(evidence.task_input.get("fact_id"))
+        entry, fact = entry_text(evidence), fact_id(evidence.task_input.get("fact_id"))
+        own = fact.day if fact else None
         year = {Decimal(own.year)} if own else set()
         # The sign between them keeps texts apart: 13 at the end of
         # one and 499 at the start of the next would be one number.

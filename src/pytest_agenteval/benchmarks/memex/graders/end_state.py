@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import date
-from functools import cache, wraps
-from importlib.resources import files
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from typing import Any, Literal, TypeVar, get_args
 
-import yaml
-
 from pytest_agenteval import Check, Evidence, FileText, Grade, ToolCall, Tree, TreeDiff
-from pytest_agenteval.benchmarks.memex.journal import template_id
+from pytest_agenteval.benchmarks.memex.journal import card_end_state, fact_id, plain_text
 from pytest_agenteval.benchmarks.memex.text_search import Day, normalize_mention, parse_days
 from pytest_agenteval.graders.grader_settings import cut
 from pytest_agenteval.graders.text_reading import UnreadableDocument, yaml_values
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.text.errors import did_you_mean
 from pytest_agenteval.text.json_values import normal_text, normal_texts
-
-_DAY = re.compile(r"(\d{4})/(\d\d)/(\d\d)\.md#")
 
 Mode = Literal["default", "upstream"]
 # Texts that must be mentioned, each as a tuple of wordings of which one is enough.
@@ -66,31 +59,8 @@ def days(name: str, value: Sequence[str]) -> frozenset[Day]:
     return frozenset(day for readings in read.values() for day in readings)
 
 
-def entry_day(fact_id: Any) -> date | None:
-    """Give the day of an entry from its id; None where the id names none."""
-    match = _DAY.match(str(fact_id))
-    try:
-        return date(*map(int, match.groups())) if match else None
-    except ValueError:
-        return None
-
-
-def check_template_ids(ids: Sequence[str]) -> None:
-    """Refuse an empty list, and ids that no template has."""
-    if not ids:
-        raise ValueError("expected_template_ids must name at least one template")
-    for id in ids:
-        if id not in template_ids():
-            hint = did_you_mean(id, template_ids()) or f"known: {', '.join(template_ids())}"
-            raise ValueError(f"expected_template_ids: there is no template {id!r}; {hint}")
-
-
-@cache
-def template_ids() -> tuple[str, ...]:
-    """Give the ids of all card templates, from the data that the card agent is given."""
-    text = files("pytest_agenteval.benchmarks.memex.card_agent").joinpath("templates.yaml").read_text("utf-8")
-    templates: dict[str, Any] = yaml.safe_load(text)
-    return tuple(templates)
+def entry_text(evidence: Evidence) -> str:
+    return str(evidence.task_input.get("content") or "")
 
 
 # The state at the end of a trial, as the agent reports it or the workspace shows it; docs/end-state.md
@@ -133,7 +103,22 @@ def unreadable_grade(name: str, unreadable: UnreadableState) -> Grade:
     return Grade(name, None, str(unreadable), undecided="unreadable")
 
 
-MOST_SHOWN = 80
+def share_grade(grader: str, checks: tuple[Check, ...]) -> Grade:
+    """Give the share of checks that passed, counted as Memex counts it: of none, none passed."""
+    missed = [check for check in checks if not check.passed]
+    why = "; ".join(map(str, missed)) or f"all {len(checks)} checks passed"
+    score = (len(checks) - len(missed)) / len(checks) if checks else 0.0
+    return Grade(grader, score, why if checks else "nothing to check", checks)
+
+
+def failed_check(claim: str, expected: str, offenders: Sequence[str]) -> tuple[Check, ...]:
+    """Give a failed check where something was found that must not be; else none: it would earn a share."""
+    return (Check(claim, False, expected, short_list(offenders, "none")),) if offenders else ()
+
+
+def short_list(names: Sequence[str], none: str) -> str:
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return ", ".join(names[:5]) + more or none
 
 
 def merge_states(stated: State, on_disk: State | None) -> State:
@@ -171,10 +156,18 @@ def contrast_text(stated: str, on_disk: str) -> str:
 
 def disagreement_checks(stated: State, on_disk: State | None, key: str) -> tuple[Check, ...]:
     """Give a failed check where the agent's value of this key is not the workspace's; else none."""
-    if on_disk is None or stated.get(key) is None or _same(stated[key], on_disk[key]):
+    if on_disk is None or stated.get(key) is None:
+        return ()
+    said, there = stated[key], on_disk[key]
+    # Texts by their lines, because the copy in a state may end its lines in another way.
+    sides = (
+        s.splitlines() if isinstance(s, str) else list(s) if isinstance(s, tuple) else s
+        for s in (said, there)
+    )
+    if next(sides) == next(sides):
         return ()
     claim = f"{key} in the agent's state is what the workspace shows"
-    return (Check(claim, False, cut(repr(on_disk[key]), MOST_SHOWN), cut(repr(stated[key]), MOST_SHOWN)),)
+    return (Check(claim, False, cut(repr(there), 80), cut(repr(said), 80)),)
 
 
 def _value_text(value: Any) -> str:
@@ -183,40 +176,15 @@ def _value_text(value: Any) -> str:
     return value if isinstance(value, str) else repr(value)
 
 
-def _same(stated: Any, on_disk: Any) -> bool:
-    if isinstance(stated, str) and isinstance(on_disk, str):
-        # By lines, because the copy in a state may end its lines in another way.
-        return stated.splitlines() == on_disk.splitlines()
-    return bool((list(stated) if isinstance(stated, tuple) else stated) == on_disk)
-
-
 # The keys of our own agents' end states, which docs/end-state.md explains.
-_KEYS = frozenset(
-    {
-        "is_complete",
-        "missing_requirements",
-        "card_save_tool_called",
-        "persisted_fact_id",
-        "status",
-        "has_title",
-        "has_ui_configs",
-        "template_ids",
-        "card_yaml_blob",
-        "wrote_para",
-        "updated_insight",
-        "skipped_pkm",
-        "successful_pkm_mutation",
-        "file_contents",
-    }
-)
+_STATE_KEYS = """
+    is_complete missing_requirements card_save_tool_called persisted_fact_id status has_title has_ui_configs
+    template_ids card_yaml_blob wrote_para updated_insight skipped_pkm successful_pkm_mutation file_contents
+"""
+_KEYS = frozenset(_STATE_KEYS.split())
 
 
 ROOT = "PKM/"
-
-
-def below_root(path: str) -> str | None:
-    """Give a path of the workspace as the knowledge base knows it, None when it lies outside."""
-    return path.removeprefix(ROOT) if path.startswith(ROOT) else None
 
 
 def upstream_path(path: str) -> str:
@@ -250,41 +218,40 @@ def lies_in(path: str, bucket: str) -> bool:
 
 
 def files_below(tree: Tree) -> dict[str, FileText]:
-    by_inner_path = ((below_root(path), file) for path, file in tree.files.items())
-    return {path: file for path, file in by_inner_path if path is not None}
+    """Give the files of the knowledge base by the paths in it."""
+    return {path[len(ROOT) :]: file for path, file in tree.files.items() if path.startswith(ROOT)}
 
 
 def changed_below(evidence: Evidence) -> TreeDiff:
     """Give what was created, modified and deleted in the knowledge base, by the paths in it."""
     changes = evidence.diff
     created, modified, deleted = (
-        tuple(inner for path in paths if (inner := below_root(path)) is not None)
+        tuple(path[len(ROOT) :] for path in paths if path.startswith(ROOT))
         for paths in (changes.created, changes.modified, changes.deleted)
     )
     return TreeDiff(created, modified, deleted)
 
 
 def enriched_below(evidence: Evidence) -> list[str]:
-    """Give the created and modified files of the knowledge base that hold something new, sorted."""
-    before, after = files_below(evidence.before), files_below(evidence.after)
-    changes = changed_below(evidence)
-    paths = sorted((*changes.created, *changes.modified))
-    return [path for path in paths if _holds_something_new(before.get(path), after[path])]
+    """Give the created and modified files of the knowledge base that hold something new, sorted.
 
-
-def _holds_something_new(before: FileText | None, after: FileText) -> bool:
-    """Whether a changed file holds a word that it did not hold as often before.
-
-    White space, an order of words and what was taken out are nothing new; nor is a link. Of a file that is no
-    text any change counts.
+    That is a word that a file did not hold as often before: white space, an order of words and what was taken
+    out are nothing new; nor is a link. Of a file that is no text any change counts.
     """
-    if after.why == "link":
-        return False
-    if after.text is None or (before is not None and before.text is None):
-        return after.size > 0
-    was, now = (before.text or "" if before else "").split(), after.text.split()
-    # Without any space, so that a text whose lines were wrapped anew has nothing new.
-    return "".join(was) != "".join(now) and bool(Counter(now) - Counter(was))
+    before, after = files_below(evidence.before), files_below(evidence.after)
+
+    def is_richer(path: str) -> bool:
+        was, now = before.get(path), after[path]
+        if now.why == "link":
+            return False
+        if now.text is None or (was is not None and was.text is None):
+            return now.size > 0
+        words, new_words = (was.text or "" if was else "").split(), now.text.split()
+        # Without any space, so that a text whose lines were wrapped anew has nothing new.
+        return "".join(words) != "".join(new_words) and bool(Counter(new_words) - Counter(words))
+
+    changes = changed_below(evidence)
+    return [path for path in sorted((*changes.created, *changes.modified)) if is_richer(path)]
 
 
 def end_texts(evidence: Evidence) -> Mapping[str, str]:
@@ -302,13 +269,9 @@ def end_texts(evidence: Evidence) -> Mapping[str, str]:
 
 def count_marker(mark: str, text: str | None) -> int:
     """Count how often a mark stands in a text by itself: ``…#ts_1`` does not stand in ``…#ts_12``."""
-
-    def is_word(letter: str) -> bool:
-        # Letters of other scripts may follow an id at once: Korean and Chinese leave no space there.
-        return letter == "_" or (letter.isascii() and letter.isalnum())
-
-    start = r"(?<![0-9A-Za-z_])" if is_word(mark[:1]) else ""
-    end = r"(?![0-9A-Za-z_])" if is_word(mark[-1:]) else ""
+    # Letters of other scripts may follow an id at once: Korean and Chinese leave no space there.
+    start = r"(?<![0-9A-Za-z_])" if re.match("[0-9A-Za-z_]", mark) else ""
+    end = r"(?![0-9A-Za-z_])" if re.match("[0-9A-Za-z_]", mark[-1:]) else ""
     return len(re.findall(start + re.escape(mark) + end, text or ""))
 
 
@@ -323,8 +286,6 @@ def state_list(state: Mapping[str, Any], key: str) -> Sequence[Any]:
 INSIGHT = "update_timeline_card_insight"
 SAVE = "save_timeline_card"
 
-_FACT_ID = re.compile(r"(?P<day>.+)\.md#(?P<entry>ts_[0-9]+)")
-
 
 class Insight(FrozenValue, frozen=True):
     """What an entry's card says that the entry means, and to which other entries it is tied."""
@@ -333,42 +294,48 @@ class Insight(FrozenValue, frozen=True):
     related: tuple[str, ...] = ()
 
 
+def card_path(evidence: Evidence) -> str | None:
+    """Give the path of the card of the task's entry; None where there is no entry, or no file at all."""
+    fact = fact_id(evidence.task_input.get("fact_id"))
+    has_files = evidence.before.files or evidence.after.files
+    return fact.card_file if fact and has_files else None
+
+
+def _known_card_path(evidence: Evidence) -> str | None:
+    """Give the card's path; raises where no card can have the task's id, and there is no state instead."""
+    path, fact = card_path(evidence), evidence.task_input.get("fact_id")
+    has_files = evidence.before.files or evidence.after.files
+    if path is None and fact and has_files and not evidence.state:
+        raise UnreadableState("fact_id in the task's input", "an id such as 2026/09/17.md#ts_1", fact)
+    return path
+
+
 def card_state(evidence: Evidence) -> State | None:
     """Give the end state of a card as its file shows it, by the keys of our agent's state.
 
     None where there is nothing to look at: a workspace without any file, or a task that names no entry.
     """
-    path = card_path(evidence)
+    path = _known_card_path(evidence)
     if path is None:
-        _check_entry_id(evidence)
         return None
-    card, fact = _card(evidence.after, path), evidence.task_input["fact_id"]
-    # What a finished card needs, under the names that Memex has for it.
-    requirements = {
-        "matching_successful_save_timeline_card_tool_call": _was_saved(evidence, path),
-        "card_file_exists": path in evidence.after,
-        "persisted_fact_id_matches": card.get("fact_id") == fact,
-        "status_completed": card.get("status") == "completed",
-        "title_present": bool((_text(card.get("title")) or "").strip()),
-        "ui_configs_present": bool(_configs(card)),
-    }
-    missing = [name for name, is_met in requirements.items() if not is_met]
-    return {
-        "is_complete": not missing,
-        "card_save_tool_called": requirements["matching_successful_save_timeline_card_tool_call"],
-        "persisted_fact_id": _text(card.get("fact_id")),
-        "status": _text(card.get("status")),
-        "has_title": requirements["title_present"],
-        "has_ui_configs": requirements["ui_configs_present"],
-        "missing_requirements": missing,
-        "template_ids": [template_id(config) for config in _configs(card)],
-        "card_yaml_blob": evidence.after.text(path) or "",
-    }
+    fact = evidence.task_input["fact_id"]
+    before, after = evidence.before.files.get(path), evidence.after.files.get(path)
+    # The card came or changed; an unchanged file may still have been saved: then only the calls show it.
+    saved = (after is not None and (before is None or before.digest != after.digest)) or any(
+        call.tool == SAVE and call.error is None and call.args.get("fact_id") == fact
+        for call in evidence.calls
+    )
+    card = read_card(evidence.after.text(path)) if after is not None else None
+    return card_end_state(card, fact, saved, path, evidence.after.text(path) or "")
 
 
-def title_of(blob: Any) -> str:
-    """Give the title of a card's text; none where it cannot be read."""
-    return _text(_read_card(blob).get("title")) or "" if isinstance(blob, str) else ""
+def read_card(text: Any) -> Mapping[str, Any]:
+    """Read a card; one that is no YAML map is empty, as it is to the program that shows it."""
+    try:
+        card = normal_texts(yaml_values(text if isinstance(text, str) else "")[0])
+    except UnreadableDocument:
+        return {}
+    return card if isinstance(card, dict) else {}
 
 
 def pkm_state(evidence: Evidence) -> State | None:
@@ -376,8 +343,7 @@ def pkm_state(evidence: Evidence) -> State | None:
 
     An entry of which nothing came, no change and no insight, counts as skipped. None as for a card.
     """
-    if card_path(evidence) is None:
-        _check_entry_id(evidence)
+    if _known_card_path(evidence) is None:
         return None
     fact = str(evidence.task_input["fact_id"])
     changed, filed = bool(changed_below(evidence)), bool(files_newly_holding(fact, evidence))
@@ -394,22 +360,6 @@ def pkm_state(evidence: Evidence) -> State | None:
     }
 
 
-def card_path(evidence: Evidence) -> str | None:
-    """Give the path of the card of the task's entry; None where there is no entry, or no file at all."""
-    match = _FACT_ID.fullmatch(str(evidence.task_input.get("fact_id", "")))
-    if match is None or not (evidence.before.files or evidence.after.files):
-        return None
-    return f"Cards/{match['day']}_{match['entry']}.yaml"
-
-
-def _check_entry_id(evidence: Evidence) -> None:
-    """Raise where no card can have the task's id, and the agent has no end state to use instead."""
-    fact = evidence.task_input.get("fact_id")
-    has_files = evidence.before.files or evidence.after.files
-    if fact and has_files and not evidence.state and not _FACT_ID.fullmatch(str(fact)):
-        raise UnreadableState("fact_id in the task's input", "an id such as 2026/09/17.md#ts_1", fact)
-
-
 def files_newly_holding(fact: str, evidence: Evidence) -> list[str]:
     """Give the files of the knowledge base that hold the id at the end; none where it only moved."""
     before, after = (
@@ -421,9 +371,13 @@ def files_newly_holding(fact: str, evidence: Evidence) -> list[str]:
     return holding if sum(after.values()) > sum(before.values()) else []
 
 
+def insight_calls(evidence: Evidence) -> list[ToolCall]:
+    return [call for call in evidence.calls if call.tool == INSIGHT and call.error is None]
+
+
 def insights_given(evidence: Evidence) -> list[str]:
     """Give the ids of the entries that were given an insight with words: by a call, or on their card."""
-    calls = (call for call in _insight_calls(evidence) if str(call.args.get("insight_text") or "").strip())
+    calls = (call for call in insight_calls(evidence) if str(call.args.get("insight_text") or "").strip())
     called = [str(call.args.get("fact_id")) for call in calls]
     fact = str(evidence.task_input.get("fact_id", ""))
     return [*called, fact] if fact not in called and _new_insight(evidence) else called
@@ -431,22 +385,11 @@ def insights_given(evidence: Evidence) -> list[str]:
 
 def insight_of(evidence: Evidence) -> Insight | None:
     """Give the insight of the last call that gave one, else the one that newly stands on the entry's card."""
-    call = last_insight_call(evidence)
-    if call is None:
+    calls = insight_calls(evidence)
+    if not calls:
         return _new_insight(evidence)
-    related_ids, text = call.args.get("related_fact_ids"), call.args.get("insight_text")
-    related = related_ids if isinstance(related_ids, list | tuple) else ()
-    return Insight(text.strip() if isinstance(text, str) else "", _text_ids(related))
-
-
-def last_insight_call(evidence: Evidence) -> ToolCall | None:
-    """Give the last call that gave an insight, None where none did."""
-    calls = _insight_calls(evidence)
-    return calls[-1] if calls else None
-
-
-def _insight_calls(evidence: Evidence) -> list[ToolCall]:
-    return [call for call in evidence.calls if call.tool == INSIGHT and call.error is None]
+    related, text = calls[-1].args.get("related_fact_ids"), calls[-1].args.get("insight_text")
+    return _insight(text if isinstance(text, str) else "", related)
 
 
 def _new_insight(evidence: Evidence) -> Insight | None:
@@ -454,51 +397,16 @@ def _new_insight(evidence: Evidence) -> Insight | None:
     path = card_path(evidence)
     if path is None:
         return None
-    before, after = _insight(_card(evidence.before, path)), _insight(_card(evidence.after, path))
+    insights = []
+    for tree in (evidence.before, evidence.after):
+        insight = read_card(tree.text(path)).get("insight")
+        insight = insight if isinstance(insight, dict) else {"text": insight}
+        insights.append(_insight(plain_text(insight.get("text")) or "", insight.get("related_facts")))
     # An insight that stood on the card before is none of this trial.
-    return after if after.text and after != before else None
+    return insights[1] if insights[1].text and insights[1] != insights[0] else None
 
 
-def _insight(card: Mapping[str, Any]) -> Insight:
-    insight = card.get("insight")
-    insight = insight if isinstance(insight, dict) else {"text": insight}
-    related = insight.get("related_facts")
-    facts = related if isinstance(related, list) else []
+def _insight(text: str, related: Any) -> Insight:
+    facts = related if isinstance(related, list | tuple) else ()
     ids = (fact.get("id") if isinstance(fact, dict) else fact for fact in facts)
-    return Insight((_text(insight.get("text")) or "").strip(), _text_ids(ids))
-
-
-def _text_ids(values: Iterable[Any]) -> tuple[str, ...]:
-    return tuple(id for id in values if isinstance(id, str) and id)
-
-
-def _card(tree: Tree, path: str) -> Mapping[str, Any]:
-    return _read_card(tree.text(path) or "")
-
-
-def _read_card(text: str) -> Mapping[str, Any]:
-    """Read a card; one that is no YAML map is empty, as it is to the program that shows it."""
-    try:
-        card = normal_texts(yaml_values(text)[0])
-    except UnreadableDocument:
-        return {}
-    return card if isinstance(card, dict) else {}
-
-
-def _was_saved(evidence: Evidence, path: str) -> bool:
-    """Whether the card came or changed, or was saved as it already was."""
-    before, after = evidence.before.files.get(path), evidence.after.files.get(path)
-    # An unchanged file may still have been saved: then only the calls show it.
-    if after is not None and (before is None or before.digest != after.digest):
-        return True
-    saves = (call for call in evidence.calls if call.tool == SAVE and call.error is None)
-    return any(call.args.get("fact_id") == evidence.task_input["fact_id"] for call in saves)
-
-
-def _configs(card: Mapping[str, Any]) -> list[Any]:
-    configs = card.get("ui_configs")
-    return configs if isinstance(configs, list) else []
-
-
-def _text(value: Any) -> str | None:
-    return None if value is None or isinstance(value, dict | list) else str(value)
+    return Insight(text.strip(), tuple(id for id in ids if isinstance(id, str) and id))

@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Literal, get_args
 from msgspec.structs import replace
 
 from pytest_agenteval import Check, Evidence, Grade
-from pytest_agenteval.benchmarks.memex.graders.card import share_grade
 from pytest_agenteval.benchmarks.memex.graders.end_state import (
     Mode,
     State,
@@ -23,18 +22,22 @@ from pytest_agenteval.benchmarks.memex.graders.end_state import (
     contrast_text,
     count_marker,
     days,
-    entry_day,
+    entry_text,
+    failed_check,
     files_below,
     files_newly_holding,
     insights_given,
     merge_states,
     needles,
     pkm_state,
+    share_grade,
+    short_list,
     state_list,
     undecided_where_unreadable,
     upstream_state,
 )
 from pytest_agenteval.benchmarks.memex.graders.pkm_preservation import count_lines, file_survivals
+from pytest_agenteval.benchmarks.memex.journal import fact_id
 from pytest_agenteval.benchmarks.memex.text_search import Day, find_days, mentions, normalize_mention, tokens
 from pytest_agenteval.graders.grader_settings import cut
 
@@ -58,7 +61,7 @@ def _other_entries_filed(evidence: Evidence) -> list[str]:
         return []
     was = _telling_words("\n".join(count_lines(file.text for file in files_below(evidence.before).values())))
     # Words of the older notes and of the task's own entry do not tell that another entry was filed.
-    was |= _telling_words(str(evidence.task_input.get("content") or ""))
+    was |= _telling_words(entry_text(evidence))
     new = _telling_words(new_text(evidence))
     filed = []
     for id, words in others.items():
@@ -140,8 +143,7 @@ class PkmFactsFiled:
             return Grade(NAME, None, "the entry was skipped: there is nothing to file")
         new = new_text(evidence)
         checks = [_fact_check(tuple(wordings), new) for wordings in self.facts]
-        content = str(evidence.task_input.get("content") or "")
-        entry = [token.text for token in tokens(normalize_mention(content))]
+        entry = [token.text for token in tokens(normalize_mention(entry_text(evidence)))]
         there = [token.text for token in tokens(normalize_mention(new))]
         # Without autojunk, which in a long text passes over the commonest words and so finds no long run.
         run = SequenceMatcher(None, entry, there, autojunk=False).find_longest_match().size
@@ -153,9 +155,9 @@ class PkmFactsFiled:
 
     def _days(self, evidence: Evidence, new: str) -> Check:
         """Check that no new date is the day before or after the entry's, unless that day was named."""
-        own = entry_day(evidence.task_input.get("fact_id"))
-        entry = find_days(normalize_mention(str(evidence.task_input.get("content") or "")))
-        named_days = days("days", self.days) | entry
+        fact = fact_id(evidence.task_input.get("fact_id"))
+        own = fact.day if fact else None
+        named_days = days("days", self.days) | find_days(normalize_mention(entry_text(evidence)))
         near = [own + timedelta(by) for by in (-1, 1)] if own else []
         unnamed = (day for day in near if not any(_can_be(day, other) for other in named_days))
         wrong = [day for day in unnamed if _is_dated(new, day)]
@@ -282,23 +284,18 @@ def _filing_checks(evidence: Evidence, state: State) -> tuple[Check, ...]:
             # An agent that says nothing of it is believed by its files; one that says no is not.
             bool(files) and filed is not False,
             fact,
-            _contrast_finding(filed, bool(files), _short_list(files, "no file")),
+            _contrast_finding(filed, bool(files), short_list(files, "no file")),
         ),
         Check(
             "an insight was given for the entry",
             fact in insights and has_insight is not False,
             fact,
-            _contrast_finding(has_insight, fact in insights, _short_list(insights, "no insight")),
+            _contrast_finding(has_insight, fact in insights, short_list(insights, "no insight")),
         ),
         _check("the entry was not skipped", not _is_true(state, "skipped_pkm")),
-        *_failed_check("no other entry of the day was dealt with", list(others)),
-        *_failed_check("no line that was there is gone", losers),
+        *failed_check("no other entry of the day was dealt with", "none", list(others)),
+        *failed_check("no line that was there is gone", "none", losers),
     )
-
-
-def _failed_check(claim: str, offenders: list[str]) -> tuple[Check, ...]:
-    """Give a failed check where something was found that must not be; else none: it would earn a share."""
-    return (Check(claim, False, "none", _short_list(offenders, "none")),) if offenders else ()
 
 
 def _contrast_finding(stated: Any, on_disk: bool, finding: str) -> str:
@@ -319,9 +316,9 @@ def _skip_checks(evidence: Evidence, state: State) -> tuple[Check, ...]:
             "no file of the knowledge base was touched",
             not touched and not _is_true(state, "successful_pkm_mutation"),
             "no change",
-            _short_list(touched, called),
+            short_list(touched, called),
         ),
-        Check("no insight was given", not insight_ids, "no insight", _short_list(insight_ids, "no insight")),
+        Check("no insight was given", not insight_ids, "no insight", short_list(insight_ids, "no insight")),
     )
 
 
@@ -335,11 +332,6 @@ def _ending(state: State) -> str:
     if _is_true(state, "skipped_pkm"):
         return "both" if filed else "skipped"
     return "filed" if filed else "neither"
-
-
-def _short_list(names: list[str], none: str) -> str:
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return ", ".join(names[:5]) + more or none
 
 
 def _check(claim: str, passed: bool) -> Check:

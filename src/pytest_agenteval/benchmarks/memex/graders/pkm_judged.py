@@ -41,8 +41,8 @@ from pytest_agenteval.benchmarks.memex.graders.end_state import (
     check_mode,
     count_marker,
     files_below,
+    insight_calls,
     insight_of,
-    last_insight_call,
     unreadable_grade,
 )
 from pytest_agenteval.benchmarks.memex.graders.pkm_routing import FileAccess
@@ -51,10 +51,6 @@ from pytest_agenteval.graders.judge.rubric import RATIONALE
 from pytest_agenteval.records.evidence import diff, unified
 
 RUBRICS = Path(__file__).parent.parent / "rubrics"
-
-
-def own_rubric(name: str) -> Rubric:
-    return read_rubric_file(RUBRICS / f"{name}.jinja")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +63,15 @@ class PkmJudgedGrader(RubricGrader):
     # The threshold of Memex.
     threshold: ClassVar[float] = 0.6
     name: ClassVar[str]
+    # What the name of the rubric has behind it in mode upstream.
+    upstream_rubric: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         check_mode(self.mode)
 
-    @abstractmethod
-    def used_rubric(self) -> Rubric: ...
+    def used_rubric(self) -> Rubric:
+        name = f"{self.name}{self.upstream_rubric if self.mode == 'upstream' else ''}"
+        return read_rubric_file(RUBRICS / f"{name}.jinja")
 
     @abstractmethod
     def prompt_values(self, evidence: Evidence) -> Mapping[str, str] | Grade:
@@ -156,16 +155,14 @@ class PkmInsightQuality(PkmJudgedGrader):
 
     name: ClassVar[str] = INSIGHT_QUALITY
     version: ClassVar[str] = "3"
-
-    def used_rubric(self) -> Rubric:
-        return own_rubric(f"{INSIGHT_QUALITY}_upstream" if self.mode == "upstream" else INSIGHT_QUALITY)
+    upstream_rubric: ClassVar[str] = "_upstream"
 
     def prompt_values(self, evidence: Evidence) -> Mapping[str, str] | Grade:
         """Show judges the last insight that was written: the call's, else the one on the entry's card."""
         if evidence.state.get("skipped_pkm") is True:
             return Grade(INSIGHT_QUALITY, None, "the entry was skipped: there is no insight to judge")
-        call = last_insight_call(evidence)
-        text = call.args.get("insight_text") if call else None
+        calls = insight_calls(evidence)
+        text = calls[-1].args.get("insight_text") if calls else None
         if self.mode == "upstream" and not isinstance(text, str | None):
             unreadable = UnreadableState("the call's insight_text", "a text", text)
             return unreadable_grade(INSIGHT_QUALITY, unreadable)
@@ -177,11 +174,6 @@ class PkmInsightQuality(PkmJudgedGrader):
         return {**_notes_for_judges(evidence, insight), "insight": insight.text}
 
 
-def knowledge_base(tree: Tree) -> Tree:
-    """Give what is below the knowledge base's folder, by paths from there."""
-    return Tree(files_below(tree))
-
-
 def _entry_text(evidence: Evidence) -> str:
     content = evidence.task_input.get("content")
     return content.strip() if isinstance(content, str) else ""
@@ -189,7 +181,7 @@ def _entry_text(evidence: Evidence) -> str:
 
 def _notes_for_judges(evidence: Evidence, insight: Insight) -> dict[str, str]:
     """Give the entry, the notes that bear on it as they were before, and what was changed in the notes."""
-    before, after = knowledge_base(evidence.before), knowledge_base(evidence.after)
+    before, after = Tree(files_below(evidence.before)), Tree(files_below(evidence.after))
     changes = diff(before, after)
     changed = sorted((*changes.created, *changes.modified, *changes.deleted))
     read = FileAccess.of((), evidence.calls, before).read
@@ -228,9 +220,6 @@ class PkmAppendCoherence(PkmJudgedGrader):
     name: ClassVar[str] = APPEND_COHERENCE
     version: ClassVar[str] = "2"
 
-    def used_rubric(self) -> Rubric:
-        return own_rubric(APPEND_COHERENCE)
-
     def prompt_values(self, evidence: Evidence) -> Mapping[str, str] | Grade:
         if evidence.state.get("skipped_pkm") is True:
             return Grade(APPEND_COHERENCE, None, "the entry was skipped: nothing was added")
@@ -242,7 +231,7 @@ class PkmAppendCoherence(PkmJudgedGrader):
 
 def _additions(evidence: Evidence) -> dict[str, str] | str:
     """Give every file that was added to, as it was and what was done to it; or say why there is none."""
-    before, after = knowledge_base(evidence.before), knowledge_base(evidence.after)
+    before, after = Tree(files_below(evidence.before)), Tree(files_below(evidence.after))
     changed = diff(before, after).modified
     if not changed:
         return "no file that was there before was changed"

@@ -15,7 +15,6 @@ from typing import Any, TypeAlias
 
 from pytest_agenteval import ToolFailed, TrialBroken
 from pytest_agenteval.benchmarks.memex.journal import bad_argument
-from pytest_agenteval.benchmarks.memex.pkm_agent import knowledge_base
 from pytest_agenteval.benchmarks.memex.pkm_agent.knowledge_base import (
     KnowledgeBase,
     PkmPath,
@@ -27,7 +26,6 @@ from pytest_agenteval.benchmarks.memex.pkm_agent.reading_tools import matches_pa
 from pytest_agenteval.processes.threads import in_daemon_thread
 from pytest_agenteval.records.record import FrozenValue
 
-MODES = ("files_with_matches", "content", "count")
 TYPES: Mapping[str, tuple[str, ...]] = {
     "md": (".md", ".markdown"),
     "txt": (".txt", ".text"),
@@ -52,19 +50,6 @@ MOST_BYTES = 256 * 1024
 Spans: TypeAlias = Sequence[tuple[int, int]]
 
 
-class GrepQuery(FrozenValue, frozen=True):
-    """What to look for, where, and how to show it."""
-
-    pattern: str
-    mode: str
-    before: int
-    after: int
-    numbers: bool
-    ignore_case: bool
-    across_lines: bool
-    most: int
-
-
 class GrepHits(FrozenValue, frozen=True):
     """A file's lines, and which of them match, as pairs of first and last from 0."""
 
@@ -73,30 +58,51 @@ class GrepHits(FrozenValue, frozen=True):
     spans: Spans
 
 
-async def grep(base: KnowledgeBase, args: Mapping[str, Any]) -> str:
+async def grep(
+    base: KnowledgeBase,
+    pattern: str,
+    path: str = "/",
+    include: str | None = None,
+    output_mode: str = "files_with_matches",
+    type: str | None = None,
+    head_limit: int = MOST_SHOWN,
+    i: bool = True,
+    multiline: bool = False,
+    A: int | None = None,
+    B: int | None = None,
+    C: int = 0,
+    n: bool = True,
+) -> str:
     """Look for a regular expression in files; raises ToolFailed where it is none, or takes too long."""
-    query = _read_query(args)
     # Read before anything is awaited: calls of the same
     # reply that come later must not change what is searched.
-    texts, unread = _texts(base, args)
+    texts, unread = _texts(base, path, include, type)
+    request = {
+        "pattern": pattern,
+        "ignore_case": i,
+        "across_lines": multiline,
+        "texts": list(texts.values()),
+    }
     # In a thread, because the event loop serves other trials meanwhile.
-    spans = await in_daemon_thread(_run_search, query, list(texts.values()), SECONDS)
+    spans = await in_daemon_thread(_run_search, request, SECONDS)
     searched = zip(texts.items(), spans, strict=True)
     hits = [GrepHits(place, lines, matched) for (place, lines), matched in searched if matched]
     note = f"\n\n(Not searched, as they are not text: {', '.join(map(str, unread[:10]))})" if unread else ""
     if not hits:
-        return f"No match for {query.pattern!r} in {count_of(len(texts), 'file')}.{note}"
-    return _format_hits(query, hits) + note
+        return f"No match for {pattern!r} in {count_of(len(texts), 'file')}.{note}"
+    most, in_files = min(head_limit, MOST_SHOWN), f"in {count_of(len(hits), 'file')}:\n"
+    if output_mode == "content":
+        # A and B say more than C where both are given.
+        return _join_within(most, "", _content(hits, C if B is None else B, C if A is None else A, n)) + note
+    if output_mode == "count":
+        total = count_of(sum(len(hit.spans) for hit in hits), "match", "es")
+        counts = (f"{hit.place}:{len(hit.spans)}" for hit in hits)
+        return _join_within(most, f"{total} {in_files}", counts) + note
+    return _join_within(most, f"Found {in_files}", (str(hit.place) for hit in hits)) + note
 
 
-def _run_search(query: GrepQuery, texts: Sequence[Sequence[str]], seconds: float) -> list[Spans]:
+def _run_search(request: Mapping[str, Any], seconds: float) -> list[Spans]:
     """Look for the pattern in a process of its own, which ends in time."""
-    request = {
-        "pattern": query.pattern,
-        "ignore_case": query.ignore_case,
-        "across_lines": query.across_lines,
-        "texts": texts,
-    }
     program = str(Path(__file__).with_name("grep_process.py"))
     # -I and -S leave out the environment and site-packages,
     # of which the program needs nothing: it starts sooner.
@@ -131,31 +137,12 @@ def start_process(command: Sequence[str]) -> subprocess.Popen[bytes]:
     raise TrialBroken(f"the search of Grep could not be started: {refusal}") from refusal
 
 
-def _read_query(args: Mapping[str, Any]) -> GrepQuery:
-    pattern = knowledge_base.text(args, "pattern")
-    if not pattern:
-        raise bad_argument("pattern must not be empty")
-    around = knowledge_base.number(args, "C", 0) or 0
-    # A and B say more than C where both are given.
-    before, after = knowledge_base.number(args, "B", 0), knowledge_base.number(args, "A", 0)
-    return GrepQuery(
-        pattern,
-        knowledge_base.choice(args, "output_mode", MODES) or MODES[0],
-        around if before is None else before,
-        around if after is None else after,
-        knowledge_base.flag(args, "n", True),
-        knowledge_base.flag(args, "i", True),
-        knowledge_base.flag(args, "multiline"),
-        min(knowledge_base.number(args, "head_limit", 1) or MOST_SHOWN, MOST_SHOWN),
-    )
-
-
-def _texts(base: KnowledgeBase, args: Mapping[str, Any]) -> tuple[dict[PkmPath, list[str]], list[PkmPath]]:
+def _texts(
+    base: KnowledgeBase, path: str, include: str | None, kind: str | None
+) -> tuple[dict[PkmPath, list[str]], list[PkmPath]]:
     """Read the files that are to be searched; give also those that are no text."""
-    top = base.place(knowledge_base.folder_path(args, "path"))
+    top = base.place(path)
     base.must_exist(top)
-    include = knowledge_base.optional_text(args, "include")
-    kind = knowledge_base.choice(args, "type", tuple(TYPES))
     files = base.files(top)
     if include is not None:
         below = set(matching_files(base, include, top)) if top.is_folder else set()
@@ -176,44 +163,32 @@ def _texts(base: KnowledgeBase, args: Mapping[str, Any]) -> tuple[dict[PkmPath, 
     return texts, unread
 
 
-def _format_hits(query: GrepQuery, hits: Sequence[GrepHits]) -> str:
-    in_files = f"in {count_of(len(hits), 'file')}:\n"
-    if query.mode == "content":
-        return _join_within(query, "", _content(query, hits))
-    if query.mode == "count":
-        total = sum(len(hit.spans) for hit in hits)
-        counts = (f"{hit.place}:{len(hit.spans)}" for hit in hits)
-        return _join_within(query, f"{count_of(total, 'match', 'es')} {in_files}", counts)
-    return _join_within(query, f"Found {in_files}", (str(hit.place) for hit in hits))
-
-
-def _content(query: GrepQuery, hits: Sequence[GrepHits]) -> Iterator[str]:
+def _content(hits: Sequence[GrepHits], before: int, after: int, numbers: bool) -> Iterator[str]:
     """Give matching lines with what is around them, as ``grep`` writes them."""
-    parted = bool(query.before or query.after)
     for count, hit in enumerate(hits):
         last = None if count else -1
         shown = 0
         matching = {line for first, end in hit.spans for line in range(first, end + 1)}
         for line in sorted(matching):
             # Lines around two matches may be the same: each is shown once.
-            first, shown = max(shown, line - query.before), min(line + query.after + 1, len(hit.lines))
+            first, shown = max(shown, line - before), min(line + after + 1, len(hit.lines))
             for number in range(first, shown):
-                if parted and last != -1 and last != number - 1:
+                if (before or after) and last != -1 and last != number - 1:
                     yield "--"
                 mark = ":" if number in matching else "-"
-                at = f"{number + 1}{mark}" if query.numbers else ""
+                at = f"{number + 1}{mark}" if numbers else ""
                 yield f"{hit.place}{mark}{at}{cut_line(hit.lines[number])}"
                 last = number
 
 
-def _join_within(query: GrepQuery, head: str, lines: Iterator[str]) -> str:
+def _join_within(most: int, head: str, lines: Iterator[str]) -> str:
     """Put lines together, as many as are wanted and as one result may hold."""
     result: list[str] = []
     size = 0
     # One line more than wanted, to know whether there is more.
-    for line in islice(lines, query.most + 1):
+    for line in islice(lines, most + 1):
         size += len(line.encode("utf-8")) + 1
-        if len(result) == query.most or (size > MOST_BYTES and result):
+        if len(result) == most or (size > MOST_BYTES and result):
             stopped = f"\n\n(Stopped after {count_of(len(result))}. There is more.)"
             return head + "\n".join(result) + stopped
         result.append(line)

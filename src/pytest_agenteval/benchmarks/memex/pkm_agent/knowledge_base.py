@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-from pytest_agenteval import ToolFailed, Workspace
-from pytest_agenteval.benchmarks.memex.journal import bad_argument, describe_value
+from pytest_agenteval import Clock, ToolFailed, Workspace
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.text.errors import did_you_mean
 
@@ -64,89 +62,6 @@ def bad_path(path: str, why: str) -> ToolFailed:
     return ToolFailed(f"no path in the knowledge base: {short_path!r}: {why}; {hint}", "outside")
 
 
-ROOT = "/"
-
-
-def text(args: Mapping[str, Any], name: str) -> str:
-    """Read a text that must be given and may be empty."""
-    value = args.get(name)
-    if not isinstance(value, str):
-        raise bad_argument(f"{name} must be a text, not {_describe(value)}")
-    return _writable(name, value)
-
-
-def required_text(args: Mapping[str, Any], name: str) -> str:
-    """Read a text that must not be blank."""
-    value = text(args, name)
-    if not value.strip():
-        raise bad_argument(f"{name} must not be empty")
-    return value
-
-
-def folder_path(args: Mapping[str, Any], name: str) -> str:
-    """Read a path that need not be given: the root, then."""
-    return ROOT if args.get(name) in (None, "") else text(args, name)
-
-
-def optional_text(args: Mapping[str, Any], name: str) -> str | None:
-    """Read a text that need not be given; an empty one is none."""
-    return None if args.get(name) in (None, "") else text(args, name)
-
-
-def texts(args: Mapping[str, Any], name: str) -> list[str]:
-    """Read a list of texts that need not be given; a text by itself is a list of one."""
-    value = args.get(name)
-    listed = [] if value is None else [value] if isinstance(value, str) else value
-    if not isinstance(listed, list | tuple) or not all(isinstance(text, str) for text in listed):
-        raise bad_argument(f"{name} must be a list of texts, not {_describe(value)}")
-    return [_writable(name, text) for text in listed]
-
-
-def number(args: Mapping[str, Any], name: str, least: int) -> int | None:
-    """Read a whole number that need not be given."""
-    value = args.get(name)
-    # JSON knows one kind of number, and models write 3.0 for 3.
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if value is None:
-        return None
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise bad_argument(f"{name} must be a whole number from {least}, not {_describe(value)}")
-    return value
-
-
-def flag(args: Mapping[str, Any], name: str, default: bool = False) -> bool:
-    """Read a yes or no that need not be given."""
-    value = args.get(name)
-    if value is None:
-        return default
-    if not isinstance(value, bool):
-        raise bad_argument(f"{name} must be true or false, not {_describe(value)}")
-    return value
-
-
-def choice(args: Mapping[str, Any], name: str, choices: Sequence[str]) -> str | None:
-    """Read a word out of a few, which need not be given."""
-    value = optional_text(args, name)
-    if value is None or value in choices:
-        return value
-    hint = did_you_mean(value, choices)
-    raise bad_argument("; ".join(filter(None, (f"{name} must be one of {', '.join(choices)}", hint))))
-
-
-def _describe(value: Any) -> str:
-    return "nothing" if value is None else describe_value(value)
-
-
-def _writable(name: str, value: str) -> str:
-    """Refuse half a character, which JSON can write and no file can hold."""
-    try:
-        value.encode("utf-8")
-    except UnicodeEncodeError:
-        raise bad_argument(f"{name} holds half a character (a lone surrogate); leave it out") from None
-    return value
-
-
 # Longer lines are cut when they are shown.
 MAX_LINE_CHARS = 2000
 
@@ -196,6 +111,11 @@ class PkmPath(FrozenValue, frozen=True):
         return format_path(self.parts)[1:]
 
     @property
+    def name(self) -> str:
+        """Its own name as the agent is shown it."""
+        return format_path(self.parts[-1:])[1:]
+
+    @property
     def is_folder(self) -> bool:
         return self.real.is_dir()
 
@@ -204,15 +124,16 @@ class PkmPath(FrozenValue, frozen=True):
 
 
 class KnowledgeBase:
-    """Reads and writes the knowledge base, and remembers what was written last.
+    """Reads and writes the knowledge base of one trial, and remembers what was written last.
 
     No symbolic link is followed, wherever it leads: not to read, not to write, not in lists. The order of
     writing is remembered because the times of files say nothing: those of a fixture are the times of its
     checkout, on whichever machine.
     """
 
-    def __init__(self, workspace: Workspace) -> None:
-        self._workspace = workspace
+    def __init__(self, workspace: Workspace, clock: Clock) -> None:
+        self.workspace, self.clock = workspace, clock
+        # By the names that lead to a file, which of the trial's writes made it what it is.
         self._write_numbers: dict[tuple[str, ...], int] = {}
         self._count = 0
 
@@ -222,20 +143,32 @@ class KnowledgeBase:
         if path.startswith("/") and len(parts) > 1:
             # A path that was meant for the real disk is refused:
             # else it would make a folder /tmp among the notes.
-            real = {str(self._workspace.path), str(self._workspace.path.resolve())}
+            real = {str(self.workspace.path), str(self.workspace.path.resolve())}
             is_real = any(format_path(parts).startswith(tree) for tree in real)
             if is_real or (parts[0] in _MACHINE_FOLDERS and not (self.root().real / parts[0]).is_dir()):
                 raise bad_path(path, "/ is the root of the knowledge base, not of the machine")
         here = self.root()
         # Name by name, because any folder on the way may be a link that leads out.
         for name in parts:
+            if here.real.exists() and not here.is_folder:
+                raise ToolFailed(f"{here} is a file, so nothing lies below it", "not_a_folder")
+            here = here.below(name)
             with disk_errors(here, "entered"):
-                here = _next(here, name)
+                if here.real.is_symlink():
+                    raise ToolFailed(f"{here} is a symbolic link, which is not followed", "outside")
         return here
+
+    def folder(self, path: str, hint: str) -> PkmPath:
+        """Find a folder that is there, or the root; the hint says what to do with a file."""
+        place = self.place(path)
+        self.must_exist(place)
+        if place.real.exists() and not place.is_folder:
+            raise ToolFailed(f"{place} is a file{', ' if hint[:3] == 'and' else '; '}{hint}", "not_a_folder")
+        return place
 
     def root(self) -> PkmPath:
         """Give the root, which may not be there yet."""
-        real = self._workspace.path / FOLDER
+        real = self.workspace.path / FOLDER
         if real.is_symlink() or (real.exists() and not real.is_dir()):
             raise ToolFailed("the knowledge base is no folder", "outside")
         return PkmPath((), real)
@@ -305,10 +238,8 @@ class KnowledgeBase:
     def removed(self, place: PkmPath) -> dict[tuple[str, ...], int]:
         """Record that nothing is at a place any more; give what was recorded for it."""
         length = len(place.parts)
-        gone = {parts: count for parts, count in self._write_numbers.items() if parts[:length] == place.parts}
-        for parts in gone:
-            del self._write_numbers[parts]
-        return gone
+        below = [parts for parts in self._write_numbers if parts[:length] == place.parts]
+        return {parts: self._write_numbers.pop(parts) for parts in below}
 
     def write_number(self, place: PkmPath) -> int:
         """Give which of the trial's writes made a file what it is; 0 where none did."""
@@ -323,13 +254,3 @@ def disk_errors(place: PkmPath, done: str) -> Iterator[None]:
     except OSError as failed:
         why = failed.strerror or type(failed).__name__
         raise ToolFailed(f"{place} could not be {done}: {why}", "disk") from failed
-
-
-def _next(here: PkmPath, name: str) -> PkmPath:
-    """Go down by one name; no link is followed."""
-    if here.real.exists() and not here.is_folder:
-        raise ToolFailed(f"{here} is a file, so nothing lies below it", "not_a_folder")
-    below = here.below(name)
-    if below.real.is_symlink():
-        raise ToolFailed(f"{below} is a symbolic link, which is not followed", "outside")
-    return below

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Sequence
 
-from pytest_agenteval import FixtureBroken, ToolFailed, Workspace
+from pytest_agenteval import Clock, FixtureBroken, ToolFailed, Workspace
 from pytest_agenteval.benchmarks.memex.journal import bad_argument
 from pytest_agenteval.benchmarks.memex.pkm_agent.knowledge_base import (
     KnowledgeBase,
@@ -15,11 +14,8 @@ from pytest_agenteval.benchmarks.memex.pkm_agent.knowledge_base import (
     bad_path,
     count_of,
     cut_line,
-    folder_path,
+    format_path,
     lines_of,
-    number,
-    required_text,
-    texts,
 )
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.tasks.globs import matches, select
@@ -27,13 +23,9 @@ from pytest_agenteval.tasks.globs import matches, select
 MAX_GLOB_FILES = 100
 
 
-def glob(base: KnowledgeBase, args: Mapping[str, Any]) -> str:
+def glob(base: KnowledgeBase, pattern: str, path: str = "/") -> str:
     """List the files whose paths fit a pattern: what was written last comes first, then the rest by name."""
-    pattern = required_text(args, "pattern")
-    top = base.place(folder_path(args, "path"))
-    base.must_exist(top)
-    if top.real.exists() and not top.is_folder:
-        raise ToolFailed(f"{top} is a file, and path must be a folder", "not_a_folder")
+    top = base.folder(path, "and path must be a folder")
     files = matching_files(base, pattern, top)
     if not files:
         return f"No file below {top} fits {pattern}."
@@ -51,7 +43,7 @@ def matching_files(base: KnowledgeBase, pattern: str, top: PkmPath) -> list[PkmP
     if ".." in pattern.split("/"):
         raise bad_path(pattern, "a pattern cannot go up")
     above = 0 if pattern.startswith("/") else len(top.parts)
-    files = {_relative_from(place, above): place for place in base.files(top)}
+    files = {format_path(place.parts[above:])[1:]: place for place in base.files(top)}
     relative_pattern = pattern.lstrip("/").removeprefix("./")
     return [files[path] for path in select(relative_pattern, files)]
 
@@ -60,11 +52,7 @@ def matches_pattern(pattern: str, place: PkmPath) -> bool:
     """Whether a place fits a pattern: by its name, or from the root where the pattern has a slash."""
     if "/" in pattern.rstrip("/"):
         return matches(pattern.strip("/"), place.relative)
-    return matches(pattern.rstrip("/"), _relative_from(place, len(place.parts) - 1))
-
-
-def _relative_from(place: PkmPath, above: int) -> str:
-    return PkmPath(place.parts[above:], place.real).relative
+    return matches(pattern.rstrip("/"), place.name)
 
 
 # The limit of the original agent; so are the lines and bytes that one Read may give.
@@ -84,32 +72,26 @@ class Overview(FrozenValue, frozen=True):
     truncated: bool
 
 
-def overview(workspace: Workspace) -> Overview:
+def overview(workspace: Workspace, clock: Clock) -> Overview:
     """Draw the whole knowledge base; raises FixtureBroken where there is something else in its place."""
-    base = KnowledgeBase(workspace)
+    base = KnowledgeBase(workspace, clock)
     try:
-        return _draw(base, base.root(), None, lambda place: False)
+        return _draw(base, base.root(), None, ())
     except ToolFailed as failed:
         raise FixtureBroken(str(failed)) from failed
 
 
-def ls(base: KnowledgeBase, args: Mapping[str, Any]) -> str:
+def ls(base: KnowledgeBase, path: str = "/", ignore: Sequence[str] = (), depth: int = 3) -> str:
     """List a folder as a tree, some levels deep."""
-    top = base.place(folder_path(args, "path"))
-    ignored, depth = texts(args, "ignore"), number(args, "depth", 1) or 3
-    base.must_exist(top)
-    if top.real.exists() and not top.is_folder:
-        raise ToolFailed(f"{top} is a file; Read shows it", "not_a_folder")
-    drawn = _draw(base, top, depth, lambda place: any(matches_pattern(pattern, place) for pattern in ignored))
+    top = base.folder(path, "Read shows it")
+    drawn = _draw(base, top, depth, ignore)
     if not drawn.entries:
         return f"{top} is empty."
     stopped = f"\n\n(Stopped at {MAX_NAMES} names. List a folder by itself to see more of it.)"
     return drawn.tree + (stopped if drawn.truncated else "")
 
 
-def _draw(
-    base: KnowledgeBase, top: PkmPath, depth: int | None, ignored: Callable[[PkmPath], bool]
-) -> Overview:
+def _draw(base: KnowledgeBase, top: PkmPath, depth: int | None, ignored: Sequence[str]) -> Overview:
     """Gather names level by level, so that a limit cuts off the deepest; then draw them folder by folder."""
     drawn: dict[tuple[str, ...], list[PkmPath]] = {}
     missing: dict[tuple[str, ...], int] = {}
@@ -117,38 +99,29 @@ def _draw(
     waiting = deque([top])
     while waiting:
         here = waiting.popleft()
-        names = [place for place in base.inside(here) if not ignored(place)]
+        names = [p for p in base.inside(here) if not any(matches_pattern(pattern, p) for pattern in ignored)]
         too_deep = depth is not None and len(here.parts) - len(top.parts) >= depth
         listed = [] if too_deep else names[:room]
         drawn[here.parts], missing[here.parts] = listed, len(names) - len(listed)
         room -= len(listed)
         truncated = truncated or (not too_deep and len(listed) < len(names))
         waiting.extend(place for place in listed if place.is_folder)
-    return Overview("\n".join(_lines(top, drawn, missing)), MAX_NAMES - room, truncated)
-
-
-def _lines(
-    top: PkmPath, drawn: Mapping[tuple[str, ...], list[PkmPath]], missing: Mapping[tuple[str, ...], int]
-) -> Iterator[str]:
-    def below(here: PkmPath, indent: str) -> list[PkmPath | str]:
-        """Give what comes below a folder, the last first."""
-        more = missing[here.parts]
-        last: list[PkmPath | str] = [f"{indent}  … {more} more"] if more else []
-        return [*last, *reversed(drawn[here.parts])]
-
-    yield f"{str(top).rstrip('/')}/"
+    lines = []
     # A stack and no recursion: a fixture may be deeper than Python can recurse.
-    waiting = below(top, "")
-    while waiting:
-        here = waiting.pop()
-        if isinstance(here, str):
-            yield here
+    stack: list[PkmPath | str] = [top]
+    while stack:
+        here_or_line = stack.pop()
+        if isinstance(here_or_line, str):
+            lines.append(here_or_line)
             continue
-        indent = "  " * (len(here.parts) - len(top.parts))
-        name = PkmPath(here.parts[-1:], here.real).relative
-        yield f"{indent}{name}{'/' if here.parts in drawn else ''}"
-        if here.parts in drawn:
-            waiting += below(here, indent)
+        parts = here_or_line.parts
+        indent = "  " * (len(parts) - len(top.parts))
+        name = f"{top}" if here_or_line is top else here_or_line.name
+        lines.append(f"{indent}{name.rstrip('/')}/" if parts in drawn else f"{indent}{name}")
+        if parts in drawn:
+            stack += [f"{indent}  … {missing[parts]} more"] if missing[parts] else []
+            stack += reversed(drawn[parts])
+    return Overview("\n".join(lines), MAX_NAMES - room, truncated)
 
 
 # Marks the result of a Read that came with reminders. A file cannot forge it, since each of its lines is
@@ -217,47 +190,44 @@ MOST_BYTES_TOGETHER = 512 * 1024
 MOST_FILES = 100
 
 
-class Excerpt(FrozenValue, frozen=True):
-    """Lines of a file as they are shown, and which of how many they are."""
-
-    text: str
-    first: int
-    last: int
-    total: int
-
-    @property
-    def note(self) -> str:
-        """What is not shown, an empty text where the whole file is."""
-        if self.first == 1 and self.last == self.total:
-            return ""
-        more = f" Go on with offset {self.last + 1}." if self.last < self.total else ""
-        return f"(Lines {self.first} to {self.last} of {self.total}.{more})"
-
-
-def read(base: KnowledgeBase, args: Mapping[str, Any]) -> str:
+def read(base: KnowledgeBase, file_path: str, offset: int = 1, limit: int = MOST_LINES) -> str:
     """Read a file, or some lines of it; reminders that it calls for stand below."""
-    place = base.place(required_text(args, "file_path"))
-    offset, limit = number(args, "offset", 1) or 1, number(args, "limit", 1) or MOST_LINES
+    place = base.place(file_path)
     lines = lines_of(base.text(place))
     if not lines:
         # No line break before it, so this is no REMINDER: an empty file gives nothing to put in order.
         return f"<reminder>\n{place} is there, and empty.\n</reminder>" + reminders(base, place, 0)
     if offset > len(lines):
         raise ToolFailed(f"{place} has {count_of(len(lines))}, so none from {offset} on", "out_of_range")
-    part = excerpt(lines, offset, limit)
-    note = f"\n\n{part.note}" if part.note else ""
-    return part.text + note + reminders(base, place, len(lines))
+    text, note = excerpt(lines, offset, limit)
+    return text + (f"\n\n{note}" if note else "") + reminders(base, place, len(lines))
 
 
-def batch_read(base: KnowledgeBase, args: Mapping[str, Any]) -> str:
+def excerpt(lines: list[str], first: int, limit: int = MOST_LINES) -> tuple[str, str]:
+    """Number the lines from ``first`` on, as many as one call may show; say what is not shown."""
+    numbered_lines: list[str] = []
+    size = 0
+    for place, line in enumerate(lines[first - 1 :][: min(limit, MOST_LINES)], first):
+        numbered = f"{place:6}\t{cut_line(line)}"
+        size += len(numbered.encode("utf-8")) + 1
+        if size > MOST_BYTES and numbered_lines:
+            break
+        numbered_lines.append(numbered)
+    last, note = first + len(numbered_lines) - 1, ""
+    if (first, last) != (1, len(lines)):
+        more = f" Go on with offset {last + 1}." if last < len(lines) else ""
+        note = f"(Lines {first} to {last} of {len(lines)}.{more})"
+    return "\n".join(numbered_lines), note
+
+
+def batch_read(base: KnowledgeBase, file_patterns: Sequence[str]) -> str:
     """Read many files one after the other; what cannot be read is named in its place, and is no error."""
-    patterns = texts(args, "file_patterns")
-    if not patterns:
+    if not file_patterns:
         raise bad_argument("file_patterns must name at least one path or glob")
     pieces: list[str] = []
     left_out: list[PkmPath] = []
     room = MOST_BYTES_TOGETHER
-    for requested in _requested_files(base, patterns):
+    for requested in _requested_files(base, file_patterns):
         if isinstance(requested, str):
             pieces.append(requested)
             continue
@@ -272,19 +242,6 @@ def batch_read(base: KnowledgeBase, args: Mapping[str, Any]) -> str:
         more = f" and {len(left_out) - 20} more" if len(left_out) > 20 else ""
         pieces.append(f"=== left out, as this is long already: {names}{more}. Read them in another call.")
     return "\n\n".join(pieces)
-
-
-def excerpt(lines: list[str], first: int, limit: int) -> Excerpt:
-    """Number the lines from ``first`` on, as many as one call may show."""
-    numbered_lines: list[str] = []
-    size = 0
-    for place, line in enumerate(lines[first - 1 :][: min(limit, MOST_LINES)], first):
-        numbered = f"{place:6}\t{cut_line(line)}"
-        size += len(numbered.encode("utf-8")) + 1
-        if size > MOST_BYTES and numbered_lines:
-            break
-        numbered_lines.append(numbered)
-    return Excerpt("\n".join(numbered_lines), first, first + len(numbered_lines) - 1, len(lines))
 
 
 def _requested_files(base: KnowledgeBase, patterns: Iterable[str]) -> list[PkmPath | str]:
@@ -320,6 +277,5 @@ def _section(base: KnowledgeBase, place: PkmPath) -> str:
         lines = lines_of(base.text(place))
     except ToolFailed as failed:
         return f"=== {failed}"
-    part = excerpt(lines, 1, MOST_LINES)
     head = f"=== {place} ({count_of(len(lines))})" if lines else f"=== {place} (empty)"
-    return "\n".join(filter(None, (head, part.text, part.note)))
+    return "\n".join(filter(None, (head, *(excerpt(lines, 1) if lines else ()))))

@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_agenteval import Clock, OutsideWorkspace, ToolFailed, Workspace
+from pytest_agenteval import OutsideWorkspace, ToolFailed, Workspace
 from pytest_agenteval.benchmarks.memex import journal
 from pytest_agenteval.benchmarks.memex.journal import (
     FactId,
     bad_argument,
     describe_value,
-    fact_id,
     find_entry,
     read_file,
     write_file,
@@ -26,20 +25,15 @@ from pytest_agenteval.benchmarks.memex.pkm_agent.knowledge_base import (
     PkmPath,
     count_of,
     disk_errors,
-    flag,
     lines_of,
-    required_text,
-    text,
-    texts,
 )
 
 _NUMBERED = re.compile(r"^ *[0-9]+\t", re.MULTILINE)
 
 
-def write(base: KnowledgeBase, args: Mapping[str, Any]) -> str:
+def write(base: KnowledgeBase, file_path: str, content: str) -> str:
     """Create a file, or put another text in its place; a file that is not text is not written over."""
-    path, content = required_text(args, "file_path"), text(args, "content")
-    place = _file(base, path)
+    place = _file(base, file_path)
     there = place.real.exists()
     # Read for the refusal only: a file that is no text is not written over.
     if there:
@@ -48,27 +42,26 @@ def write(base: KnowledgeBase, args: Mapping[str, Any]) -> str:
     return f"{'Replaced' if there else 'Created'} {place}: {_line_count(content)}."
 
 
-def edit(base: KnowledgeBase, args: Mapping[str, Any]) -> str:
+def edit(
+    base: KnowledgeBase, file_path: str, old_string: str, new_string: str, replace_all: bool = False
+) -> str:
     """Put one text in another's place within a file; with an empty old text, create the file."""
-    path = required_text(args, "file_path")
-    old, new = text(args, "old_string"), text(args, "new_string")
-    everywhere = flag(args, "replace_all")
-    if old == new:
+    if old_string == new_string:
         raise bad_argument("old_string and new_string are the same, so there is nothing to do")
-    place = _file(base, path)
-    if not old:
+    place = _file(base, file_path)
+    if not old_string:
         if place.real.exists():
             message = f"{place} is there already; give the old_string that is to be replaced"
             raise ToolFailed(message, "exists")
-        base.save(place, new)
-        return f"Created {place}: {_line_count(new)}."
+        base.save(place, new_string)
+        return f"Created {place}: {_line_count(new_string)}."
     before = base.text(place)
-    old, new = _with_line_ends_of(before, old), _with_line_ends_of(before, new)
+    old, new = _with_line_ends_of(before, old_string), _with_line_ends_of(before, new_string)
     count, first = before.count(old), before.find(old)
     if first < 0:
         raise ToolFailed(f"old_string does not stand in {place}{_hint(before, old)}", "no_match")
     # find() again and not the count, which leaves out places that overlap.
-    if not everywhere and before.find(old, first + 1) >= 0:
+    if not replace_all and before.find(old, first + 1) >= 0:
         often = f"{count} times" if count > 1 else "twice, overlapping itself,"
         message = f"old_string stands {often} in {place}; give more of the text around it, or replace_all"
         raise ToolFailed(message, "ambiguous")
@@ -105,19 +98,17 @@ def _line_count(content: str) -> str:
     return count_of(len(lines_of(content)))
 
 
-def move(base: KnowledgeBase, args: Mapping[str, Any]) -> str:
+def move(base: KnowledgeBase, source_path: str, destination_path: str, overwrite: bool = False) -> str:
     """Give a file or folder another name or place, as ``mv`` does.
 
     An existing folder, or a path that ends with a slash, is moved into. Folders that are not there yet are
     made.
     """
-    source = base.place(required_text(args, "source_path"))
-    destination = required_text(args, "destination_path")
-    overwrite = flag(args, "overwrite")
+    source = base.place(source_path)
     if not source.parts:
         raise bad_argument("the root itself cannot be moved")
     base.must_exist(source)
-    target = _target(base, source, destination)
+    target = _target(base, source, destination_path)
     if target.parts == source.parts:
         raise ToolFailed(f"{source} is there already", "same_place")
     if target.parts[: len(source.parts)] == source.parts:
@@ -136,10 +127,10 @@ def move(base: KnowledgeBase, args: Mapping[str, Any]) -> str:
     return f"Moved {source} to {target}{', over what was there' if replaced else ''}."
 
 
-def remove(base: KnowledgeBase, args: Mapping[str, Any]) -> str:
+def remove(base: KnowledgeBase, path: str, confirm: bool = False) -> str:
     """Remove a file, or a folder with all that is in it; only where it is confirmed."""
-    place = base.place(required_text(args, "path"))
-    if not flag(args, "confirm"):
+    place = base.place(path)
+    if not confirm:
         raise bad_argument("nothing was removed: confirm must be true")
     if not place.parts:
         raise bad_argument("the root itself cannot be removed")
@@ -182,12 +173,12 @@ def _make_way(source: PkmPath, target: PkmPath, overwrite: bool) -> bool:
     return True
 
 
-def update_insight(workspace: Workspace, clock: Clock, args: Mapping[str, Any]) -> str:
+def update_insight(
+    base: KnowledgeBase, fact_id: str, insight_text: str, related_fact_ids: Sequence[str] = ()
+) -> str:
     """Write an entry's insight into its card, and nothing else there; a missing card is created."""
-    fact = _fact("fact_id", args.get("fact_id"))
-    text = required_text(args, "insight_text").strip()
-    named_ids = texts(args, "related_fact_ids")
-    ids = (_fact("each of related_fact_ids", id).text for id in named_ids)
+    workspace, fact = base.workspace, _fact("fact_id", fact_id)
+    ids = (_fact("each of related_fact_ids", id).text for id in related_fact_ids)
     related = [id for id in dict.fromkeys(ids) if id != fact.text]
     entry = find_entry(read_file(workspace, fact.daily_file), fact)
     if entry is None:
@@ -195,30 +186,28 @@ def update_insight(workspace: Workspace, clock: Clock, args: Mapping[str, Any]) 
     # A new card is pending, as those that the journal itself begins.
     card = _card(workspace, fact) or {
         "fact_id": fact.text,
-        "timestamp": int(entry.written_at.replace(tzinfo=clock.now().tzinfo).timestamp()),
+        "timestamp": int(entry.written_at.replace(tzinfo=base.clock.now().tzinfo).timestamp()),
         "status": "pending",
         "tags": [],
         "ui_configs": [],
     }
     facts = [{"id": other} for other in related]
     # Character 0, which speaks an insight, is the one of the journal itself.
-    card["insight"] = {"text": text, "related_facts": facts, "character_id": "0"}
+    card["insight"] = {"text": insight_text.strip(), "related_facts": facts, "character_id": "0"}
     write_file(workspace, fact.card_file, journal.card_text(card))
     tied = f", tied to {count_of(len(related), 'other fact')}" if related else ""
     return f"The insight is on the card of {fact.text}{tied}."
 
 
-def skip(args: Mapping[str, Any]) -> str:
+def skip(base: KnowledgeBase, evidence: str) -> str:
     """Accept that an entry is not to be filed; nothing is written."""
-    required_text(args, "evidence")
     return "The entry is left alone; nothing was filed."
 
 
-def _fact(name: str, value: Any) -> FactId:
-    fact = fact_id(value)
+def _fact(name: str, value: str) -> FactId:
+    fact = journal.fact_id(value)
     if fact is None:
-        described = "nothing" if value is None else describe_value(value)
-        raise bad_argument(f"{name} must look like 2026/09/17.md#ts_1, not {described}")
+        raise bad_argument(f"{name} must look like 2026/09/17.md#ts_1, not {describe_value(value)}")
     return fact
 
 
