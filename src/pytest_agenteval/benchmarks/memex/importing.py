@@ -6,7 +6,7 @@ import argparse
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -158,54 +158,45 @@ SUITE_FILE = "suite.yaml"
 MARK = "# Written by agenteval import memex.\n"
 
 
-class RegisteredNames(FrozenValue, frozen=True):
-    """What a task may name: agents, graders, and whether a grader takes a configuration.
+class MemexImporter:
+    """Imports suites of task.json files with their fixtures."""
 
-    ``refused`` gives why it does not, or an empty text; ``has_mode`` says whether a grader counts in modes.
-    """
+    help = "a folder of Memex's suites: task.json files and their fixtures"
 
-    agents: Sequence[str]
-    graders: Sequence[str]
-    refused: Callable[[str, Mapping[str, Any]], str]
-    has_mode: Callable[[str], bool] = lambda name: False
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("source", metavar="DIR", help="the folder")
+        add_common_arguments(parser, "the suite's new folder; several suites become folders in it")
+
+    def run(self, args: argparse.Namespace, registry: Registry) -> int:
+        """Import every suite below a folder and print what came of it; returns 1 where a task cannot run.
+
+        A suite becomes the target itself, several become folders in it by their names. Raises UsageMistake or
+        ProblemsFound before anything is written.
+        """
+        source, target, all_run = Path(args.source), Path(args.to), True
+        if target.resolve().is_relative_to(source.resolve()):
+            raise UsageMistake(f"--to {target}: expected a folder outside of {source}")
+        with writing():
+            suites = find_suites(source)
+            places = _places(suites, target)
+            _check_free(places, args.force)
+            imported = [
+                _import(suite, place, source, registry, args.mode)
+                for suite, place in zip(suites, places, strict=True)
+            ]
+        for lines, runs in imported:
+            print(*lines, sep="\n")
+            all_run = all_run and runs
+        print("Memex's texts are under GPL-3.0: the copies are for your own use, as the originals are.")
+        return 0 if all_run else 1
 
 
-class ImportedSuite(FrozenValue, frozen=True):
-    """A suite that was imported: where it is now, its tasks, what was changed, what cannot run and why.
-
-    ``others`` are files there that are not of this import.
-    """
-
-    suite: SourceSuite
-    folder: Path
-    fixtures: tuple[str, ...]
-    problems: tuple[Problem, ...]
-    others: tuple[Path, ...]
-
-    @property
-    def broken(self) -> int:
-        """How many files cannot run."""
-        return len({problem.file for problem in self.problems})
-
-
-def import_folder(
-    source: Path, target: Path, names: RegisteredNames, *, force: bool = False, mode: str = "default"
-) -> list[ImportedSuite]:
-    """Import every suite below a folder; raises UsageMistake or ProblemsFound before anything is written.
-
-    A suite becomes the target itself, several become folders in it by their names. In mode ``upstream`` each
-    grader that has a mode is given this one.
-    """
-    if target.resolve().is_relative_to(source.resolve()):
-        raise UsageMistake(f"--to {target}: expected a folder outside of {source}")
-    suites = find_suites(source)
+def _places(suites: Sequence[SourceSuite], target: Path) -> list[Path]:
     labels = [re.sub(r"[^\w.-]+", "-", suite.name) for suite in suites]
     for name in (name for name in labels if labels.count(name) > 1):
         folders = [str(suite.folder) for suite, own in zip(suites, labels, strict=True) if own == name]
         raise UsageMistake(f"two suites have the name {name!r}: {', '.join(folders)}")
-    places = [target] if len(labels) == 1 else [target / name for name in labels]
-    _check_free(places, force)
-    return [_import(suite, place, source, names, mode) for suite, place in zip(suites, places, strict=True)]
+    return [target] if len(labels) == 1 else [target / name for name in labels]
 
 
 def _check_free(places: Sequence[Path], force: bool) -> None:
@@ -224,56 +215,58 @@ def _check_free(places: Sequence[Path], force: bool) -> None:
 
 
 def _import(
-    suite: SourceSuite, place: Path, source: Path, names: RegisteredNames, mode: str
-) -> ImportedSuite:
+    suite: SourceSuite, place: Path, source: Path, registry: Registry, mode: str
+) -> tuple[list[object], bool]:
+    """Import a suite; give the lines that say so, and whether all of it can run."""
     # Written before all else: the mark lets the next import replace what Ctrl-C has left behind.
     ours = place / SUITE_FILE
     write_yaml(ours, suite.settings)
     ours.write_text(MARK + ours.read_text(encoding="utf-8"), encoding="utf-8", newline="\n")
-    _copy(suite.folder, place)
+    try:
+        # Their suite file is left behind, because ours stands in its place.
+        theirs = {SOURCE_SUITE_FILE, "suite.yaml", "suite.yml"}
+        left_behind = lambda folder, _: theirs if Path(folder) == suite.folder else set()  # noqa: E731
+        shutil.copytree(suite.folder, place, ignore=left_behind, dirs_exist_ok=True)
+    except (shutil.Error, OSError) as refused:
+        raise UsageMistake(f"{suite.folder} cannot be copied to {place}: {refused}") from None
     if mode != "default":
         for path in suite.tasks:
-            _set_mode(place / path.relative_to(suite.folder), mode, names)
-    fixtures: list[str] = []
+            _set_mode(place / path.relative_to(suite.folder), mode, registry)
+    fixtures: dict[str, None] = {}
     problems: list[Problem] = []
     for loaded_task in list(_tasks_of(suite, place, problems)):
-        fixtures += _copy_shared_tree(loaded_task, place, source)
-        problems += _task_problems(loaded_task, suite, place, names)
-    others = _foreign_files(suite.folder, place)
-    return ImportedSuite(suite, place, tuple(dict.fromkeys(fixtures)), tuple(problems), tuple(others))
+        fixtures |= dict.fromkeys(_copy_shared_tree(loaded_task, place, source))
+        problems += _task_problems(loaded_task, suite, place, registry)
+    broken = len({problem.file for problem in problems})
+    lines: list[object] = [*problems]
+    lines.append(f"{suite.name}: {len(suite.tasks)} task files, {broken} cannot run: {place}")
+    lines += [f"  {change}" for change in (*suite.changes, *fixtures)]
+    return [*lines, *leftover_lines(_foreign_files(suite.folder, place))], not problems
 
 
-def _copy(source: Path, place: Path) -> None:
-    def left_behind(folder: str, _: list[str]) -> set[str]:
-        # Their suite file is left behind, because ours stands in its place.
-        return {SOURCE_SUITE_FILE, "suite.yaml", "suite.yml"} if Path(folder) == source else set()
-
-    try:
-        shutil.copytree(source, place, ignore=left_behind, dirs_exist_ok=True)
-    except (shutil.Error, OSError) as refused:
-        raise UsageMistake(f"{source} cannot be copied to {place}: {refused}") from None
-
-
-def _foreign_files(source: Path, place: Path) -> Iterator[Path]:
+def _foreign_files(source: Path, place: Path) -> list[Path]:
     """Give the files that their folder does not hold: the user's own, or of a task that is no more."""
-    for path in sorted(path for path in place.rglob("*") if path.is_file()):
-        own = path == place / SUITE_FILE or path.parent.name == "__pycache__"
-        if not own and not (source / path.relative_to(place)).is_file():
-            yield path
+    there = (path for path in place.rglob("*") if path.is_file() and path.parent.name != "__pycache__")
+    own = place / SUITE_FILE
+    return sorted(p for p in there if p != own and not (source / p.relative_to(place)).is_file())
 
 
-def _set_mode(path: Path, mode: str, names: RegisteredNames) -> None:
+def _set_mode(path: Path, mode: str, registry: Registry) -> None:
     """Give every grader of a copied task this mode; one that has none, or is unknown, is left alone."""
+    for task in _entries(path):
+        graders = task.get("graders")
+        for grader in graders if isinstance(graders, list) else ():
+            if isinstance(grader, dict) and _has_mode(str(grader.get("name")), registry):
+                grader["config"] = {**(grader.get("config") or {}), "mode": mode}
+        text = json.dumps(task, ensure_ascii=False, indent=2) + "\n"
+        path.write_text(text, encoding="utf-8", newline="\n")
+
+
+def _has_mode(grader: str, registry: Registry) -> bool:
     try:
-        task = read_json(path)
-    # A file that cannot be read is reported when the task is loaded.
-    except ProblemsFound:
-        return
-    graders = task.get("graders") if isinstance(task, dict) else None
-    for grader in graders if isinstance(graders, list) else ():
-        if isinstance(grader, dict) and names.has_mode(str(grader.get("name"))):
-            grader["config"] = {**(grader.get("config") or {}), "mode": mode}
-    path.write_text(json.dumps(task, ensure_ascii=False, indent=2) + "\n", encoding="utf-8", newline="\n")
+        return "mode" in signature(registry.grader_factory(grader)).parameters
+    except (AgentEvalError, TypeError, ValueError):
+        return False
 
 
 def _tasks_of(suite: SourceSuite, place: Path, problems: list[Problem]) -> Iterator[LoadedTask]:
@@ -307,23 +300,28 @@ def _copy_shared_tree(loaded_task: LoadedTask, place: Path, source: Path) -> Ite
 
 
 def _task_problems(
-    loaded_task: LoadedTask, suite: SourceSuite, place: Path, names: RegisteredNames
+    loaded_task: LoadedTask, suite: SourceSuite, place: Path, registry: Registry
 ) -> Iterator[Problem]:
     agent = loaded_task.task.agent or suite.settings.get("agent") or ""
-    if agent not in names.agents:
-        agent_name = f"{agent!r}" if agent else "nothing says which"
-        yield _problem(loaded_task, ("agent",), f"one of {', '.join(names.agents)}", agent_name)
+    if agent not in registry.agents:
+        expected = f"one of {', '.join(sorted(registry.agents))}"
+        yield _problem(loaded_task, ("agent",), expected, f"{agent!r}" if agent else "nothing says which")
     try:
         workspace_layers(loaded_task.task, place, loaded_task.file, place)
     except ProblemsFound as broken:
         yield from broken.problems
+    graders = sorted(name for name in registry.graders if not registry.group(name))
     for index, grader in enumerate(loaded_task.task.graders):
-        if grader.name not in names.graders:
-            hint = did_you_mean(grader.name, names.graders)
-            yield _problem(loaded_task, ("graders", index, "name"), "a known grader", repr(grader.name), hint)
-        elif refused := names.refused(grader.name, grader.config):
-            place_of = ("graders", index, "config")
-            yield _problem(loaded_task, place_of, "settings that the grader takes", refused)
+        where = ("graders", index)
+        if grader.name not in graders:
+            hint = did_you_mean(grader.name, graders)
+            yield _problem(loaded_task, (*where, "name"), "a known grader", repr(grader.name), hint)
+            continue
+        try:
+            registry.grader_factory(grader.name)(**grader.config)
+        except (AgentEvalError, TypeError, ValueError) as refused:
+            expected = "settings that the grader takes"
+            yield _problem(loaded_task, (*where, "config"), expected, str(refused))
 
 
 def _problem(
@@ -331,45 +329,3 @@ def _problem(
 ) -> Problem:
     line = read_document(loaded_task.file).line_of(path)
     return Problem(str(loaded_task.file), line, path, expected, found, hint)
-
-
-class MemexImporter:
-    """Imports suites of task.json files with their fixtures."""
-
-    help = "a folder of Memex's suites: task.json files and their fixtures"
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("source", metavar="DIR", help="the folder")
-        add_common_arguments(parser, "the suite's new folder; several suites become folders in it")
-
-    def run(self, args: argparse.Namespace, registry: Registry) -> int:
-        """Import and print what came of it; returns 1 where a task cannot run."""
-
-        def has_mode(name: str) -> bool:
-            try:
-                return "mode" in signature(registry.grader_factory(name)).parameters
-            except (AgentEvalError, TypeError, ValueError):
-                return False
-
-        def refusal(name: str, config: Mapping[str, Any]) -> str:
-            try:
-                registry.grader_factory(name)(**config)
-            except (AgentEvalError, TypeError, ValueError) as refused:
-                return str(refused)
-            return ""
-
-        graders = sorted(name for name in registry.graders if not registry.group(name))
-        names = RegisteredNames(sorted(registry.agents), graders, refusal, has_mode)
-        source, target = Path(args.source), Path(args.to)
-        with writing():
-            imported = import_folder(source, target, names, force=args.force, mode=args.mode)
-        for result in imported:
-            suite = result.suite
-            lines: list[object] = [*result.problems]
-            lines.append(
-                f"{suite.name}: {len(suite.tasks)} task files, {result.broken} cannot run: {result.folder}"
-            )
-            lines += [f"  {change}" for change in (*suite.changes, *result.fixtures)]
-            print(*lines, *leftover_lines(result.others), sep="\n")
-        print("Memex's texts are under GPL-3.0: the copies are for your own use, as the originals are.")
-        return 1 if any(result.problems for result in imported) else 0

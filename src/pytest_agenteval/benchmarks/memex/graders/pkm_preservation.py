@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pytest_agenteval import Check, Evidence, FileText, Grade
 from pytest_agenteval.benchmarks.memex.graders.end_state import (
@@ -22,6 +22,9 @@ from pytest_agenteval.records.record import FrozenValue
 
 # The share of a line's words that a new line must hold to count as the same line, edited.
 LIKE = 0.6
+
+# The highest score of a file that lost a line.
+LOSSY = 0.75
 
 # The same share for a new line that stands exactly where the old one stood.
 HALF = 0.5
@@ -42,8 +45,13 @@ class LineSurvival(FrozenValue, frozen=True):
     lost: tuple[str, ...] = ()
 
     @property
+    def score(self) -> float:
+        """The share of a text that survives, no more than 0.75 where a line with a word in it is gone."""
+        # A rule or an empty bullet is no loss.
+        return min(self.share, LOSSY) if self.loses_words else self.share
+
+    @property
     def loses_words(self) -> bool:
-        """Whether a lost line held a word: a rule or an empty bullet is no loss."""
         return any(_words(line) for line in self.lost)
 
     @property
@@ -107,9 +115,6 @@ def _words(line: str) -> Counter[str]:
 
 NAME = "pkm_no_overwrite"
 ENOUGH = 0.8
-# The highest score of a file that lost a line.
-LOSSY = 0.75
-MOST_SHOWN = 20
 
 Files = Mapping[str, FileText]
 
@@ -169,14 +174,25 @@ class PkmNoOverwrite:
             return Grade(NAME, None, _nothing_to_keep(marker, was_marked, before))
         stands = marker is None or any(count_marker(marker, file.text) for file in after.values())
         # Of equally bad files the first by path, so that the same one is named in every run.
-        worst = min(survivals, key=lambda path: (_score_of(survivals[path]), path))
-        share = _score_of(survivals[worst])
+        worst = min(survivals, key=lambda path: (survivals[path].score, path))
+        share = survivals[worst].score
         checks = [_check(path, own) for path, own in survivals.items() if own.share < 1 or path == worst]
         if marker is not None:
             checks.insert(0, Check(claim, stands, marker, "the marker" if stands else "no file"))
         missed = "; ".join(str(check) for check in checks if not check.passed)
-        why = missed or _survival_text(worst, survivals[worst])
-        return Grade(NAME, share if stands else share / 2, why, tuple(checks), _details(worst, survivals))
+        own = survivals[worst]
+        why = missed or "every line that was there is still there"
+        if not missed and own.share < 1:
+            why = f"of the {own.lines} lines of {worst}, {own.kept} are kept and {own.edited} edited"
+        details = {
+            "file": worst,
+            "lines": own.lines,
+            "kept": own.kept,
+            "edited": own.edited,
+            "lost": list(own.lost[:20]),
+            "files": {path: other.share for path, other in survivals.items() if other.share < 1},
+        }
+        return Grade(NAME, share if stands else share / 2, why, tuple(checks), details)
 
 
 def file_survivals(before: Files, after: Files) -> dict[str, LineSurvival]:
@@ -200,32 +216,9 @@ def file_survivals(before: Files, after: Files) -> dict[str, LineSurvival]:
     return survivals
 
 
-def _score_of(survival: LineSurvival) -> float:
-    """Give the share of a file that survives, no more than 0.75 where a line is gone."""
-    return min(survival.share, LOSSY) if survival.loses_words else survival.share
-
-
 def _check(path: str, survival: LineSurvival) -> Check:
     finding = f"{survival.kept} kept, {survival.edited} edited, {len(survival.lost)} lost"
-    return Check(f"{path} keeps its lines", _score_of(survival) >= ENOUGH, f"{survival.lines} lines", finding)
-
-
-def _survival_text(path: str, survival: LineSurvival) -> str:
-    if survival.share == 1:
-        return "every line that was there is still there"
-    return f"of the {survival.lines} lines of {path}, {survival.kept} are kept and {survival.edited} edited"
-
-
-def _details(worst: str, survivals: Mapping[str, LineSurvival]) -> dict[str, Any]:
-    survival = survivals[worst]
-    return {
-        "file": worst,
-        "lines": survival.lines,
-        "kept": survival.kept,
-        "edited": survival.edited,
-        "lost": list(survival.lost[:MOST_SHOWN]),
-        "files": {path: other.share for path, other in survivals.items() if other.share < 1},
-    }
+    return Check(f"{path} keeps its lines", survival.score >= ENOUGH, f"{survival.lines} lines", finding)
 
 
 def _nothing_to_keep(marker: str | None, was_marked: bool, before: Files) -> str:

@@ -83,77 +83,61 @@ class PkmRoutedCorrectly:
     def grade(self, evidence: Evidence) -> Grade:
         if evidence.state.get("skipped_pkm") is True:
             return Grade(ROUTED_CORRECTLY, None, "the entry was skipped: there is nothing to place")
-        if self.mode == "upstream":
-            return self._upstream(evidence)
-        paths = list(dict.fromkeys(map(pkm_path, enriched_below(evidence))))
-        if self.every_bucket:
-            scores, checks = [], []
-            for bucket in self.expected_buckets:
-                files = [file for file in self.expected_files if lies_in(pkm_path(file), bucket)]
-                at_file, in_bucket = any(pkm_path(file) in paths for file in files), self._hit(bucket, paths)
-                scores.append(_score(at_file, in_bucket, bool(files)))
-                target, found = " or ".join(files) or bucket, _path_list(paths)
-                checks.append(Check(f"a change landed in {target}", scores[-1] == 1.0, target, found))
-            return self._grade_of(sum(scores) / len(scores), tuple(checks), paths)
-        at_file = any(pkm_path(file) in paths for file in self.expected_files)
-        in_bucket = any(self._hit(bucket, paths) for bucket in self.expected_buckets)
-        score = _score(at_file, in_bucket, bool(self.expected_files))
-        return self._grade_of(score, self._checks(at_file, in_bucket, paths), paths)
-
-    def _upstream(self, evidence: Evidence) -> Grade:
+        upstream = self.mode == "upstream"
         changes = changed_below(evidence)
-        paths = list(dict.fromkeys(map(upstream_path, (*changes.created, *changes.modified))))
-        buckets = tuple(map(upstream_path, self.expected_buckets))
-        files = set(map(upstream_path, self.expected_files))
+        changed = (*changes.created, *changes.modified) if upstream else enriched_below(evidence)
         # Buckets are prefixes in Memex: Areas/Health also fits Areas/Healthcare.md.
-        at_file, in_bucket = bool(files & set(paths)), any(path.startswith(buckets) for path in paths)
-        score = _score(at_file, in_bucket, bool(files))
-        return self._grade_of(score, self._checks(at_file, in_bucket, paths), paths)
+        placed, inside = (upstream_path, _begins) if upstream else (pkm_path, lies_in)
+        paths = list(dict.fromkeys(map(placed, changed)))
 
-    def _hit(self, bucket: str, paths: Sequence[str]) -> bool:
-        return any(lies_in(path, bucket) for path in paths)
+        def hits(files: Sequence[str], buckets: Sequence[str]) -> tuple[float, bool, bool]:
+            at_file = any(placed(file) in paths for file in files)
+            in_bucket = any(inside(path, bucket) for path in paths for bucket in buckets)
+            return 1.0 if at_file or (in_bucket and not files) else in_bucket / 2, at_file, in_bucket
 
-    def _checks(self, at_file: bool, in_bucket: bool, paths: Sequence[str]) -> tuple[Check, ...]:
-        changed, files, buckets = _path_list(paths), " or ".join(self.expected_files), self._buckets()
-        file = Check("a change landed in an expected file", at_file, files, changed)
-        bucket = Check("a change landed in an expected bucket", at_file or in_bucket, buckets, changed)
-        return (file, bucket) if self.expected_files else (bucket,)
+        checks, scores, found = [], [], _path_list(paths)
+        for bucket in self.expected_buckets if self.every_bucket else ():
+            files = [file for file in self.expected_files if lies_in(pkm_path(file), bucket)]
+            scores.append(hits(files, [bucket])[0])
+            target = " or ".join(files) or bucket
+            checks.append(Check(f"a change landed in {target}", scores[-1] == 1.0, target, found))
+        if not self.every_bucket:
+            score, at_file, in_bucket = hits(self.expected_files, self.expected_buckets)
+            scores.append(score)
+            if self.expected_files:
+                files_text = " or ".join(self.expected_files)
+                checks.append(Check("a change landed in an expected file", at_file, files_text, found))
+            landed = at_file or in_bucket
+            checks.append(Check("a change landed in an expected bucket", landed, self._buckets(), found))
+        return self._grade(sum(scores) / len(scores), checks, paths)
 
-    def _grade_of(self, score: float, checks: tuple[Check, ...], paths: list[str]) -> Grade:
+    def _grade(self, score: float, checks: list[Check], paths: list[str]) -> Grade:
         elsewhere: list[str] = []
         if self.mode != "upstream":
             expected = set(map(pkm_path, self.expected_files))
-            for path in paths:
-                in_bucket = any(lies_in(path, bucket) for bucket in self.expected_buckets)
-                if path not in expected and not in_bucket:
-                    elsewhere.append(path)
+            inside = {path for path in paths for bucket in self.expected_buckets if lies_in(path, bucket)}
+            elsewhere = [path for path in paths if path not in expected | inside]
         if self.only:
             claim = "nothing changed elsewhere"
-            checks = (*checks, Check(claim, not elsewhere, "no file", _path_list(elsewhere)))
+            checks.append(Check(claim, not elsewhere, "no file", _path_list(elsewhere)))
             score = score / 2 if elsewhere else score
-        details = {"full": score == 1.0, "changed": paths, "elsewhere": elsewhere}
-        return Grade(ROUTED_CORRECTLY, score, self._why(checks, paths, elsewhere), checks, details)
-
-    def _why(self, checks: Sequence[Check], paths: Sequence[str], elsewhere: Sequence[str]) -> str:
-        target = " or ".join(self.expected_files) or self._buckets()
-        if not paths:
-            return f"nothing new was written; expected {target}"
         missed = "; ".join(str(check) for check in checks if not check.passed)
         landed = ", ".join(path for path in paths if path not in elsewhere)
         also = f"; also changed: {', '.join(elsewhere)}" if elsewhere else ""
-        return missed or f"changed as expected: {landed}{also}"
+        why = missed or f"changed as expected: {landed}{also}"
+        if not paths:
+            target = " or ".join(self.expected_files) or self._buckets()
+            why = f"nothing new was written; expected {target}"
+        details = {"full": score == 1.0, "changed": paths, "elsewhere": elsewhere}
+        return Grade(ROUTED_CORRECTLY, score, why, tuple(checks), details)
 
     def _buckets(self) -> str:
         between = " and " if self.every_bucket else " or "
         return between.join(self.expected_buckets) or "no bucket"
 
 
-def _score(at_file: bool, in_bucket: bool, files_expected: bool) -> float:
-    if at_file:
-        return 1.0
-    if in_bucket:
-        return 0.5 if files_expected else 1.0
-    return 0.0
+def _begins(path: str, bucket: str) -> bool:
+    return path.startswith(upstream_path(bucket))
 
 
 def _path_list(paths: Sequence[str]) -> str:
@@ -318,10 +302,8 @@ def _read_first(required: str, calls: Iterable[ToolCall]) -> Check:
     # As in Memex: one leading slash is dropped, and case does not matter.
     wanted = required.removeprefix("/").lower()
     done = list(enumerate(call for call in calls if call.error is None))
-    reads = ((n, path_of(call)) for n, call in done if call.tool == "Read")
-    read = next(
-        (n for n, path in reads if path is not None and path.removeprefix("/").lower() == wanted), None
-    )
+    reads = ((n, path_of(call) or "") for n, call in done if call.tool == "Read")
+    read = next((n for n, path in reads if path.removeprefix("/").lower() == wanted), None)
     write = next((n for n, call in done if call.tool in ("Write", "Edit")), None)
     # By their places in the list: the calls of one reply stand as the model wrote them, so a read that stands
     # before an edit counts, though the agent had not seen its result.
