@@ -33,7 +33,7 @@ def _is_texts(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(member, str) for member in value)
 
 
-# The kinds of fields: how the model is told of one, what a refusal expects, and whether a value fits.
+# The kinds of fields: its words for the model, what a refusal expects, and whether a value fits.
 # Flags and maps are never required, and a missing value is reported by itself: anything else will do.
 _KINDS: Mapping[str, tuple[str, str, Callable[[Any], bool]]] = {
     "text": ("text", "a text", lambda value: isinstance(value, str)),

@@ -158,16 +158,16 @@ def disagreement_checks(stated: State, on_disk: State | None, key: str) -> tuple
     """Give a failed check where the agent's value of this key is not the workspace's; else none."""
     if on_disk is None or stated.get(key) is None:
         return ()
-    said, there = stated[key], on_disk[key]
-    # Texts by their lines, because the copy in a state may end its lines in another way.
-    sides = (
-        s.splitlines() if isinstance(s, str) else list(s) if isinstance(s, tuple) else s
-        for s in (said, there)
-    )
-    if next(sides) == next(sides):
+    value, there = stated[key], on_disk[key]
+    if isinstance(value, str) and isinstance(there, str):
+        # By lines, because the copy in a state may end its lines in another way.
+        same = value.splitlines() == there.splitlines()
+    else:
+        same = (list(value) if isinstance(value, tuple) else value) == there
+    if same:
         return ()
     claim = f"{key} in the agent's state is what the workspace shows"
-    return (Check(claim, False, cut(repr(there), 80), cut(repr(said), 80)),)
+    return (Check(claim, False, cut(repr(there), 80), cut(repr(value), 80)),)
 
 
 def _value_text(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""The PKM agent's tools: what a model is told of them, and how their arguments are read."""
+"""The PKM agent's tools: their declarations, and how their arguments are read."""
 
 from __future__ import annotations
 
