@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
-from pathlib import Path
 
 import pytest
 
 from pytest_agenteval.cli.main import main
-from pytest_agenteval.session.options import RawValue
-from pytest_agenteval.session.settings import Settings
-from pytest_agenteval.text.errors import UsageMistake
 from tests.greeters import (
     greet,
     latest_header,
@@ -62,81 +57,50 @@ def test_the_verdict_stands_above_the_suites(
     assert gate.replace("&gt;", ">") == "**gate: broken: night is worse (1.00 -> 0.00)**"
 
 
-def test_a_comment_that_cannot_be_written_is_named(pytester: pytest.Pytester) -> None:
-    """A folder stands in its place; the gate is broken all the same."""
+def test_a_baseline_brings_rules_where_nobody_has_asked_for_any(pytester: pytest.Pytester) -> None:
+    """A file is as good a baseline as a run, also in another process; what is said of a rule stays.
+
+    A comment that cannot be written is named, and fails the run.
+    """
     write_tried_greeters(pytester)
-    set_mood(pytester.path, "tired", task_names("night"))
-
-    args = ("--agent-baseline=latest", "--agent-comment=evals", "-k", "night")
-    result = greet(pytester, *args)
-
-    assert "cannot be written: Is a directory" in " ".join(result.outlines)
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-
-
-def test_a_run_that_is_as_good_holds(pytester: pytest.Pytester) -> None:
-    """A file is as good a baseline as a run, also in another process; exit status 0 stays."""
-    write_tried_greeters(pytester)
-
-    result = greet(pytester, "--agent-baseline=kept.json", workers=1)
-
-    assert result.ret == 0
-    result.stdout.fnmatch_lines(
+    alike = greet(pytester, "--agent-baseline=kept.json", workers=1)
+    alike.stdout.fnmatch_lines(
         ["greetings: identical, every trial scored as before.",
          "gate: held (greetings 0 of 36 errored; greetings shows no fall)"]
     )  # fmt: skip
-    assert latest_header(pytester.path)["exit_status"] == 0
+    assert (alike.ret, latest_header(pytester.path)["exit_status"]) == (0, 0)
 
-
-def test_what_is_said_of_a_rule_stays_beside_a_baseline(pytester: pytest.Pytester) -> None:
-    """A baseline brings rules where nobody has asked for any; one that is switched off stays off."""
-    write_tried_greeters(pytester)
     set_mood(pytester.path, "asleep", task_names("night"))
+    off = greet(pytester, "--agent-baseline=kept.json", "--agent-gate=not_worse=false")
+    off.stdout.fnmatch_lines(["gate: held (greetings 0 of 36 errored)"])
+    unwritten = greet(pytester, "--agent-baseline=latest", "--agent-comment=evals", "-k", "night")
+    assert "cannot be written: Is a directory" in " ".join(unwritten.outlines)
+    assert (off.ret, unwritten.ret) == (0, pytest.ExitCode.TESTS_FAILED)
 
-    result = greet(pytester, "--agent-baseline=latest", "--agent-gate=not_worse=false")
 
-    result.stdout.fnmatch_lines(["gate: held (greetings 0 of 36 errored)"])
-    assert result.ret == 0
+REFUSED = {
+    "--agent-baseline=nightly": "--agent-baseline: there is no run 'nightly' in",
+    "--agent-baseline=evals/b.json": "there is no file evals/b.json; agenteval baseline set RUN --to",
+    "--agent-baseline=moods.json": "expected a baseline's file",
+    "--agent-baseline=newer": "newer/run.json: written in format 99",
+    "--agent-gate=scores=1": "--agent-gate: expected one of score, buckets.NAME",
+    "--agent-gate=buckets.mornin=1": "expected a bucket of the suites; found 'mornin'; did you mean",
+    "--agent-gate=score=2": "--agent-gate: expected numbers and true or false",
+    "--agent-gate=score": "--agent-gate: expected KEY=VALUE, as in score=0.8,not_worse=true; or none",
+    "--agent-gate=none,score=1": "none stands alone",
+    "--agent-gate=score=0.9,score=0.5": "each rule only once",
+    "--agent-gate=buckets=1,buckets.morning=1": "--agent-gate: expected numbers and true or false",
+}
 
 
-@pytest.mark.parametrize(
-    ("args", "says"),
-    [
-        ("--agent-baseline=nightly", "--agent-baseline: there is no run 'nightly' in"),
-        ("--agent-baseline=evals/b.json", "there is no file evals/b.json; agenteval baseline set RUN --to"),
-        ("--agent-baseline=moods.json", "expected a baseline's file"),
-        ("--agent-baseline=newer", "newer/run.json: written in format 99"),
-        ("--agent-gate=scores=1", "--agent-gate: expected one of score, buckets.NAME"),
-        ("--agent-gate=buckets.mornin=1", "expected a bucket of the suites; found 'mornin'; did you mean"),
-    ],
-)
-def test_what_cannot_be_obeyed_is_refused_before_anything_is_tried(
-    pytester: pytest.Pytester, args: str, says: str
-) -> None:
-    """Exit status 4, in one line."""
+def test_what_cannot_be_obeyed_is_refused_before_anything_is_tried(pytester: pytest.Pytester) -> None:
+    """Exit status 4, in one line, with what may be typed."""
     write_greeters(pytester.path)
     write(pytester.path, {"newer/run.json": {"v": 99}})
-
-    result = greet(pytester, args)
-
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert says in str(result.stdout) + str(result.stderr)
-
-
-@pytest.mark.parametrize(
-    ("typed", "says"),
-    [
-        ("score=2", "--agent-gate: expected numbers and true or false"),
-        ("score", "--agent-gate: expected KEY=VALUE, as in score=0.8,not_worse=true; or none"),
-        ("none,score=1", "none stands alone"),
-        ("score=0.9,score=0.5", "each rule only once"),
-        ("buckets=1,buckets.morning=1", "--agent-gate: expected numbers and true or false"),
-    ],
-)
-def test_a_gate_that_cannot_be_obeyed_is_refused(tmp_path: Path, typed: str, says: str) -> None:
-    """With what may be typed."""
-    with pytest.raises(UsageMistake, match=re.escape(says)):
-        Settings.gate.parse_value(RawValue(typed, "--agent-gate", tmp_path))
+    for argument, says in REFUSED.items():
+        result = greet(pytester, argument)
+        assert result.ret == pytest.ExitCode.USAGE_ERROR, argument
+        assert says in str(result.stdout) + str(result.stderr)
 
 
 def test_a_part_of_a_suite_is_compared_with_its_like(pytester: pytest.Pytester) -> None:
@@ -172,7 +136,7 @@ def test_how_much_is_shown_is_for_pytests_own_options(pytester: pytest.Pytester)
 
 
 def test_the_project_and_the_environment_may_name_it(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A path in pyproject.toml is from there; ``none`` switches it off, and with it its gate."""
     write_tried_greeters(pytester)

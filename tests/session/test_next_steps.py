@@ -51,23 +51,21 @@ def test_the_run_before_of_the_same_suites_is_offered_for_comparison(
     assert name in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("given", "compared"),
-    [("old=a.md", "base,old"), ("old=a.md,new=b.md", "old,new"), ("old=a.md,new=b.md,third=a.md", "")],
-)
+VARIANTS = {"old=a.md": "base,old", "old=a.md,new=b.md": "old,new", "old=a.md,new=b.md,third=a.md": ""}
+
+
 def test_the_two_variants_of_a_run_are_offered_for_comparison(
-    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str], given: str, compared: str
+    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Those that were named; one is compared with the agent's own prompts, and of three none are."""
-    task_file = task("t", agent="tool_calling")
-    write(pytester.path, {"evals/suite.yaml": suite(), "evals/t.json": task_file, "a.md": "a", "b.md": "b"})
-
-    commands = offered(run(pytester, "evals", f"--agent-prompt={given}"))
-
-    expected = [f"agenteval compare latest --variants {compared}"] if compared else []
-    assert commands == [*expected, "agenteval report latest -v"]
-    for command in commands:
-        assert main(shlex.split(command)[1:]) == 0
+    one = task("t", agent="tool_calling")
+    write(pytester.path, {"evals/suite.yaml": suite(), "evals/t.json": one, "a.md": "a", "b.md": "b"})
+    for number, (given, compared) in enumerate(VARIANTS.items()):
+        commands = offered(run(pytester, "evals", f"--agent-prompt={given}", f"--agent-results=runs{number}"))
+        expected = [f"agenteval compare latest --variants {compared}"] if compared else []
+        where = f" --results runs{number}"
+        assert commands == [f"{command}{where}" for command in (*expected, "agenteval report latest -v")]
+        assert [main(shlex.split(command)[1:]) for command in commands] == [0] * len(commands)
     capsys.readouterr()
 
 
@@ -79,19 +77,10 @@ def test_a_run_with_a_baseline_is_compared_with_that(pytester: pytest.Pytester) 
     (name,) = [Path(line.split()[1]).name for line in first.outlines if line.startswith("run: ")]
     assert main(["baseline", "set", name, "--to", "kept.json"]) == 0
 
-    assert (
-        offered(run(pytester, "evals", f"--agent-baseline={name}"))[0] == f"agenteval compare {name} latest"
-    )
-    assert (
-        offered(run(pytester, "evals", "--agent-baseline=kept.json"))[0]
-        == "agenteval compare kept.json latest"
-    )
-
-
-def test_a_run_that_is_not_kept_offers_nothing(pytester: pytest.Pytester) -> None:
-    """Nobody is sent to a folder that is gone."""
-    write(pytester.path, {"evals/suite.yaml": suite(), "evals/t.json": task("t")})
-
+    for baseline in (name, "kept.json"):
+        commands = offered(run(pytester, "evals", f"--agent-baseline={baseline}"))
+        assert commands[0] == f"agenteval compare {baseline} latest"
+    # Nobody is sent to a folder that is gone.
     assert offered(run(pytester, "evals", "--agent-results=none")) == []
 
 
@@ -124,25 +113,17 @@ def test_a_run_that_cannot_be_compared_is_not_offered(tmp_path: Path, between: l
     assert next(next_steps(new, tmp_path)).startswith(f"agenteval compare {old.name} latest")
 
 
-@pytest.mark.parametrize(
-    ("given", "offered_budget"),
-    [
-        (["--agent-max-cost=$2.5"], ["--agent-max-cost=5"]),
-        (["--agent-max-cost", "0.00005"], ["--agent-max-cost=0.0001"]),
-        (["--agent-max-tokens=2000000"], ["--agent-max-tokens=4000000"]),
-    ],
-)
-def test_a_run_whose_budget_was_spent_goes_on_with_twice_of_it(
-    given: list[str], offered_budget: list[str]
-) -> None:
+BUDGETS = {
+    ("--agent-max-cost=$2.5",): "--agent-max-cost=5",
+    ("--agent-max-cost", "0.00005"): "--agent-max-cost=0.0001",
+    ("--agent-max-tokens=2000000",): "--agent-max-tokens=4000000",
+}
+
+
+def test_a_run_whose_budget_was_spent_goes_on_with_twice_of_it() -> None:
     """With the same nothing would begin; a run that was cut short otherwise keeps the one it has."""
-    command = ["evals", *given, "-x", "-k", "a=b"]
-    again = list(resume_arguments(command, "--agent-resume", budget_spent=True))
-    assert again == ["evals", *offered_budget, "-k", "a=b", "--agent-resume"]
-    assert list(resume_arguments(command, "--agent-resume")) == [
-        "evals",
-        *given,
-        "-k",
-        "a=b",
-        "--agent-resume",
-    ]
+    for given, twice in BUDGETS.items():
+        command, rest = ["evals", *given, "-x", "-k", "a=b"], ["-k", "a=b", "--agent-resume"]
+        spent = list(resume_arguments(command, "--agent-resume", budget_spent=True))
+        assert spent == ["evals", twice, *rest]
+        assert list(resume_arguments(command, "--agent-resume")) == ["evals", *given, *rest]

@@ -163,6 +163,13 @@ def test_the_figures_are_those_of_the_end(runs: Runs) -> None:
     trials, figures = counts.lines(0.0, 120)
     assert trials == "   12 of 12 trials   0 in flight   6 passed   2 missed   2 failed   2 errored"
     assert figures == "   able 0.67   firm 0.50   2,468 tokens   $0.00"
+    # Where the run is resumed all of them ended before: they cost nothing now.
+    header = json.loads((runs.folder / "run.json").read_text())
+    resumed = {**header, "resumed": [{"at": header["started_at"], "command": ["pytest"]}]}
+    (runs.folder / "run.json").write_text(json.dumps(resumed))
+    again = RunCounts(runs.folder)
+    again.update(0.0)
+    assert again.lines(0.0, 120) == (trials, "   able 0.67   firm 0.50")
 
 
 @pytest.mark.parametrize(("term", "knows"), [("xterm", True), ("dumb", False), ("", False)])

@@ -77,27 +77,6 @@ def test_a_traceback_is_printed_once_and_begins_with_the_users_code(pytester: py
     result.stdout.fnmatch_lines(["FAILED 0.00 b/f.json::f* - answer_contains 0.00: no:*"])
 
 
-@pytest.mark.parametrize("width", [40, 80])
-def test_the_table_keeps_names_whole_and_to_the_width(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, width: int
-) -> None:
-    """At 80 every column is there; at 40 no line is wider, and what had no room is named."""
-    monkeypatch.setenv("COLUMNS", str(width))
-    project(pytester)
-
-    lines = run(pytester, "-v", "--color=no", "a").outlines
-
-    table = of_the_screen(lines)
-    assert all(len(line) <= width for line in table)
-    assert f"  {BUCKET}" in table
-    head = next(line for line in table if line.strip().startswith("bucket"))
-    titles = ["score", "95", "%", "trials", "pass@1", "pass^2"]
-    if width == 80:
-        titles = ["tasks", "passed", *titles[:4], "full", "pass@1", "pass^2", "pass@2"]
-    assert head.split() == ["bucket", *titles]
-    assert any("too narrow for columns: tasks," in line for line in table) == (width == 40)
-
-
 def of_the_screen(lines: list[str]) -> list[str]:
     """Give the lines of a run's end, but for those that are there to be copied and stay whole."""
     start = next(place for place, line in enumerate(lines) if "agent evals" in line)
@@ -118,14 +97,3 @@ def test_the_screen_names_the_bucket_that_missed_and_the_next_command(
     assert all(len(line) <= max(width, len(BUCKET) + 2) for line in lines)
     assert any(line.split()[:1] == [BUCKET] for line in lines)
     result.stdout.fnmatch_lines(["*next: agenteval show latest:worst"])
-
-
-def test_a_quiet_run_has_its_suites_and_what_makes_them_doubtful(pytester: pytest.Pytester) -> None:
-    """No bucket, no miss, no command: a line each for both suites and for the trial that broke."""
-    project(pytester)
-
-    lines = of_the_screen(run(pytester, "-q", "--color=no").outlines)
-
-    summary = next(at for at, line in enumerate(lines) if "short test summary" in line)
-    assert [line.split()[0] for line in lines[1:summary]] == ["capability", "greetings", "!"]
-    assert lines[summary - 1] == "! 1 of greetings's 2 trials errored, in no average: 1 crash"

@@ -40,22 +40,20 @@ def project(pytester: pytest.Pytester, conftest: str) -> None:
 
 
 def test_a_conftests_scorecard_is_one_line_after_the_run(pytester: pytest.Pytester) -> None:
-    """The total, in the benchmark's word for it; the groups are shown with -v."""
+    """The total, in the benchmark's word for it; with -v every metric and the way to the total.
+
+    Where no grade has one of its labels nothing of it is imported.
+    """
     project(pytester, SCORECARD)
-
-    brief = run(pytester)
-
-    brief.stdout.fnmatch_lines(["greetings index 0.50"])
-
-
-def test_talkative_runs_draw_all_of_it(pytester: pytest.Pytester) -> None:
-    """Every metric and the way to the total, whichever process tried the trials."""
-    project(pytester, SCORECARD)
-
+    run(pytester).stdout.fnmatch_lines(["greetings index 0.50"])
     whole = run(pytester, "-v", workers=1)
-
     whole.stdout.fnmatch_lines(["skills of * with scripted", "  skill *", "  speech said *0.50*"])
     whole.stdout.fnmatch_lines(["  index 0.50 = 1 x speech 0.50"])
+
+    of_others = SCORECARD.replace("answer_contains", "nobodys")
+    project(pytester, of_others.replace("scorecard, graders", "'no.such:x', graders"))
+    lines = run(pytester).outlines
+    assert not any(line.startswith(("skills of", "the scorecard")) or "no.such" in line for line in lines)
 
 
 def test_a_scorecard_that_raises_costs_nothing_else(pytester: pytest.Pytester) -> None:
@@ -69,18 +67,6 @@ def test_a_scorecard_that_raises_costs_nothing_else(pytester: pytest.Pytester) -
     assert any(line.startswith("run: ") for line in result.outlines)
     assert "Traceback" not in result.stdout.str() + result.stderr.str()
     assert result.ret == 1
-
-
-def test_a_scorecard_of_other_graders_is_not_asked(pytester: pytest.Pytester) -> None:
-    """Where no grade has one of its labels nothing of it is imported."""
-    conftest = SCORECARD.replace("answer_contains", "nobodys").replace(
-        "scorecard, graders", "'no.such:x', graders"
-    )
-    project(pytester, conftest)
-
-    lines = run(pytester).outlines
-
-    assert not any(line.startswith(("skills of", "the scorecard")) or "no.such" in line for line in lines)
 
 
 NONSENSE = {
