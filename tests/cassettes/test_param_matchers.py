@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -60,6 +61,25 @@ def test_a_parameter_that_only_one_side_has(rule: Any, same: bool) -> None:
     rules = ParamMatchers({"x": rule})
     assert rules.accepts({"x": 1}, {}) is same
     assert rules.accepts({}, {"x": 1}) is same
+
+
+WORDS = ("서울", "서울역", "서울 역 맛집", "Café", "café 2", "", "ＡＢ", "ab c")
+VALUES: tuple[Any, ...] = (*WORDS, 1, 1.0, True, None, "1.05", "x", 1.1, 1.2, [1], "-0.05", 0)
+
+
+@pytest.mark.parametrize("rule", ["exact", "folded", "contains", "ignore", {"number": 0.1}], ids=str)
+def test_calls_that_are_accepted_share_a_key(rule: Any) -> None:
+    """So a look-up misses none, whatever is recorded and asked, and with one of them missing."""
+    draw = random.Random(0)
+    rules = ParamMatchers({"a": rule})
+
+    def some() -> dict[str, Any]:
+        return {name: draw.choice(VALUES) for name in "ab" if draw.random() < 0.9}
+
+    pairs = [(some(), some()) for _ in range(20_000)]
+    accepted = [(recorded, args) for recorded, args in pairs if rules.accepts(recorded, args)]
+    assert len(accepted) > 50
+    assert all(rules.key(recorded) == rules.key(args) for recorded, args in accepted)
 
 
 MISTAKES: dict[str, tuple[Any, str]] = {

@@ -8,12 +8,10 @@ from __future__ import annotations
 import json
 import math
 import re
-from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
-from operator import itemgetter
 from typing import Any, TypeAlias
 from urllib.parse import parse_qsl
 
@@ -74,8 +72,8 @@ class ParamMatchers:
         self._rules = {name: _read_matcher(rule, f"{where}.{name}") for name, rule in matching.items()}
         self.ident = canonical_json(matching)
         self._folded = {name for name, rule in self._rules.items() if rule.word == "folded"}
-        self.texts = frozenset(name for name, rule in self._rules.items() if rule.word == "contains")
-        self.numbers = {name: rule.tolerance for name, rule in self._rules.items() if rule.word == "number"}
+        self._texts = [name for name, rule in self._rules.items() if rule.word == "contains"]
+        self._numbers = [name for name, rule in self._rules.items() if rule.word == "number"]
         # Only under these two rules does one value alone decide which others are the same.
         self._left_out = {name for name, rule in self._rules.items() if rule.word not in ("exact", "folded")}
 
@@ -92,9 +90,9 @@ class ParamMatchers:
     def nearness(self, recorded: Mapping[str, Any], args: Mapping[str, Any]) -> Nearness:
         """Rank accepted calls: equal in all, in how many parameters, how near in their texts and numbers."""
         same = sum(name in recorded and json_equal(recorded[name], value) for name, value in args.items())
-        texts = [(_folded(recorded[name]), _folded(args[name])) for name in self.texts if name in args]
+        texts = [(_folded(recorded[name]), _folded(args[name])) for name in self._texts if name in args]
         letters = sum(abs(len(there) - len(here)) for there, here in texts)
-        numbers = (_numbers_apart(recorded[name], args[name]) for name in self.numbers if name in args)
+        numbers = (_numbers_apart(recorded[name], args[name]) for name in self._numbers if name in args)
         return same == len(recorded.keys() | args.keys()), same, -letters, -sum(numbers, Decimal(0))
 
     def ignores(self, name: str) -> bool:
@@ -254,8 +252,6 @@ InteractionSlot: TypeAlias = int
 """The place of an interaction in its cassette: it never changes, so a tape can note what it has played."""
 
 MOST_INDEXES = 256  # where tools are made anew for each trial, those of trials long gone
-FEW_CALLS = 8  # so few are compared faster than narrowed down
-RUN_LENGTH = 3
 
 
 class InteractionIndex:
@@ -264,7 +260,7 @@ class InteractionIndex:
     def __init__(self) -> None:
         self._interactions: list[Interaction] = []
         self._by_request: dict[RequestKey, list[InteractionSlot]] = defaultdict(list)
-        self._candidates: dict[Hashable, CandidateIndex] = {}
+        self._candidates: dict[Hashable, CallIndex] = {}
 
     def __len__(self) -> int:
         return len(self._interactions)
@@ -290,13 +286,13 @@ class InteractionIndex:
         """Give the slots of equal requests, in the order in which they were recorded."""
         return self._by_request.get(key, ())
 
-    def by_call(self, matcher: CallMatcher) -> CandidateIndex:
+    def by_call(self, matcher: CallMatcher) -> CallIndex:
         """Give the index of one tool's calls, made at first use and up to date."""
         index = self._candidates.get(matcher.ident)
         if index is None:
             if len(self._candidates) >= MOST_INDEXES:
                 del self._candidates[next(iter(self._candidates))]
-            index = self._candidates[matcher.ident] = CandidateIndex(matcher)
+            index = self._candidates[matcher.ident] = CallIndex(matcher)
         index.take_in(self._interactions)
         return index
 
@@ -305,16 +301,16 @@ class InteractionIndex:
         return tuple(interaction.request for interaction in self._interactions)
 
 
-class CandidateIndex:
-    """One tool's calls in one cassette, in buckets: those of other buckets are not looked at.
+class CallIndex:
+    """One tool's calls in one cassette, by the parameters with the rule ``exact`` or ``folded``.
 
-    A bucket holds the calls that are equal in every parameter with the rule ``exact`` or ``folded``. Within
-    a bucket only those are compared that one of the others, ``contains`` and ``number``, leaves.
+    Calls of other buckets are not looked at. Parameters with the rules ``contains`` and ``number`` are
+    compared within a bucket.
     """
 
     def __init__(self, matcher: CallMatcher) -> None:
         self._matcher = matcher
-        self._buckets: dict[Hashable, _CallBucket] = defaultdict(lambda: _CallBucket(matcher.matchers))
+        self._buckets: dict[Hashable, list[InteractionSlot]] = defaultdict(list)
         self._args: dict[InteractionSlot, CallArgs] = {}
         self._seen = 0
 
@@ -323,105 +319,12 @@ class CandidateIndex:
             args = self._matcher.read(interactions[slot].request)
             if args is not None:
                 self._args[slot] = args
-                self._buckets[self._matcher.matchers.key(args)].add(args, slot)
+                self._buckets[self._matcher.matchers.key(args)].append(slot)
         self._seen = len(interactions)
 
     def candidates(self, args: CallArgs) -> Sequence[InteractionSlot]:
         """Give the slots of calls that may be accepted for these arguments, in order of recording."""
-        bucket = self._buckets.get(self._matcher.matchers.key(args))
-        return () if bucket is None else bucket.near(args)
+        return self._buckets.get(self._matcher.matchers.key(args), ())
 
     def args(self, slot: InteractionSlot) -> CallArgs:
         return self._args[slot]
-
-
-class _NumberIndex:
-    """One parameter's numbers in a bucket, in their order; ``slots`` are those of the places ``near`` one."""
-
-    def __init__(self, tolerance: Decimal) -> None:
-        self._tolerance = tolerance
-        self._sorted: list[tuple[Decimal, InteractionSlot]] = []
-
-    def add(self, value: Any, slot: InteractionSlot) -> None:
-        number = number_of(value)
-        if number is not None:
-            insort(self._sorted, (number, slot))
-
-    def near(self, value: Any) -> Collection[int] | None:
-        number = number_of(value)
-        # It may still equal a recorded text, which has no place in the order of numbers.
-        if number is None:
-            return None
-        first = bisect_left(self._sorted, number - self._tolerance, key=itemgetter(0))
-        most = number + self._tolerance
-        return range(first, bisect_right(self._sorted, most, lo=first, key=itemgetter(0)))
-
-    def slots(self, near: Collection[int]) -> Iterable[InteractionSlot]:
-        return (self._sorted[place][1] for place in near)
-
-
-class _FoldedTextIndex:
-    """One parameter's folded texts in a bucket, whole and by the few letters in a row that are in them."""
-
-    def __init__(self) -> None:
-        self._whole: dict[str, list[InteractionSlot]] = defaultdict(list)
-        self._parts: dict[str, set[InteractionSlot]] = defaultdict(set)
-        self._lengths: set[int] = set()
-
-    def add(self, value: Any, slot: InteractionSlot) -> None:
-        if isinstance(value, str):
-            text = fold_compact(value)
-            self._whole[text].append(slot)
-            self._lengths.add(len(text))
-            for part in (part for size in range(1, RUN_LENGTH + 1) for part in _letter_runs(text, size)):
-                self._parts[part].add(slot)
-
-    def near(self, value: Any) -> Collection[int] | None:
-        """Give the slots of texts that are in this one, and of those that hold its rarest letters."""
-        if not isinstance(value, str) or not (text := fold_compact(value)):
-            return None
-        within = (part for length in self._lengths for part in _letter_runs(text, length))
-        contained = {slot for part in within for slot in self._whole.get(part, ())}
-        # A text that holds all of this one holds each of its parts: it is enough to look at the rarest part.
-        parts = _letter_runs(text, min(RUN_LENGTH, len(text)))
-        return contained | min((self._parts.get(part, set()) for part in parts), key=len)
-
-    def slots(self, near: Collection[int]) -> Iterable[InteractionSlot]:
-        return near
-
-
-class _CallBucket:
-    """Recorded calls that the matchers cannot tell apart by one value alone."""
-
-    def __init__(self, matchers: ParamMatchers) -> None:
-        self._all: list[InteractionSlot] = []
-        self._by_name: Mapping[str, _NumberIndex | _FoldedTextIndex] = {
-            **{name: _NumberIndex(tolerance) for name, tolerance in matchers.numbers.items()},
-            **{name: _FoldedTextIndex() for name in matchers.texts},
-        }
-
-    def add(self, args: CallArgs, slot: InteractionSlot) -> None:
-        self._all.append(slot)
-        for name, values in self._by_name.items():
-            if name in args:
-                values.add(args[name], slot)
-
-    def near(self, args: CallArgs) -> Sequence[InteractionSlot]:
-        """Give the slots that may be accepted, in order of recording: those that one parameter leaves.
-
-        That is the parameter which leaves the fewest.
-        """
-        if len(self._all) <= FEW_CALLS:
-            return self._all
-        by_name = [
-            (values, values.near(args[name])) for name, values in self._by_name.items() if name in args
-        ]
-        narrowed = [(values, near) for values, near in by_name if near is not None]
-        if not narrowed:
-            return self._all
-        values, near = min(narrowed, key=lambda pair: len(pair[1]))
-        return sorted(values.slots(near))
-
-
-def _letter_runs(text: str, size: int) -> set[str]:
-    return {text[at : at + size] for at in range(len(text) - size + 1)}

@@ -9,11 +9,17 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import urlencode
 
 from pytest_agenteval.cassettes.cassette_files import CassetteContent, write_cassette
 from pytest_agenteval.cassettes.http.patches import taped_http
-from pytest_agenteval.cassettes.interaction import Interaction, Request, Response, tool_interaction
+from pytest_agenteval.cassettes.interaction import (
+    Interaction,
+    Request,
+    Response,
+    tool_interaction,
+    with_http_request,
+)
 from pytest_agenteval.cassettes.tape import Library, Tape
 from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall
@@ -45,9 +51,6 @@ class _Wire:
     def request(self, args: Mapping[str, Any]) -> Request:
         return Request("GET", f"https://provider.test/find?{urlencode(args)}")
 
-    def args(self, request: Request) -> Mapping[str, Any]:
-        return dict(parse_qsl(request.uri.partition("?")[2]))
-
     def result(self, response: Response, args: Mapping[str, Any]) -> ToolResult:
         return ToolResult(response.body)
 
@@ -68,10 +71,9 @@ def by_name(
     tape: Tape,
     args: Callable[[int], dict[str, Any]],
     wire: _Wire | None,
-    matching: Mapping[str, Any] = MATCHING,
 ) -> Ask:
     """Ask as the tool box does."""
-    tool = Tool(ToolSpec("find", parameters=SCHEMA, taped=True), lambda args: None, wire, matching=matching)
+    tool = Tool(ToolSpec("find", parameters=SCHEMA, taped=True), lambda args: None, wire, matching=MATCHING)
     box = ToolTape(tape, retry_command="")
     return lambda n: box.play(ToolCall("c", 1, 0, "find", args(n)), tool)
 
@@ -129,26 +131,15 @@ def replays(place: Path) -> list[Cost]:
     def sent(n: int) -> Interaction:
         return Interaction(_Wire().request(_args(n)), Response(200, "OK", body=f'{{"n": {n}}}'))
 
+    def recorded(n: int) -> Interaction:
+        return Interaction(called(n).request, with_http_request(sent(n).response, _Wire().request(_args(n))))
+
     wire = _Wire()
     return [
         _costs(place, "a tool, the very call", called, lambda tape: by_name(tape, _args, None)),
         _costs(place, "a tool, by the rules of parameters", called, lambda tape: by_name(tape, _other, None)),
-        _costs(
-            place,
-            "a tool, by a text within a text",
-            called,
-            lambda tape: by_name(
-                tape, lambda n: {**_args(n), "q": f"the word {n}?"}, None, {"q": "contains"}
-            ),
-        ),
-        _costs(
-            place,
-            "a tool, by a number alone",
-            lambda n: tool_interaction("find", {"x": n}, result={"n": n}),
-            lambda tape: by_name(tape, lambda n: {"x": n + 0.004}, None, MATCHING),
-        ),
-        _costs(place, "an HTTP tool, the very request", sent, lambda tape: by_name(tape, _args, wire)),
-        _costs(place, "an HTTP tool, by the rules", sent, lambda tape: by_name(tape, _other, wire)),
+        _costs(place, "an HTTP tool, the very call", recorded, lambda tape: by_name(tape, _args, wire)),
+        _costs(place, "an HTTP tool, by the rules", recorded, lambda tape: by_name(tape, _other, wire)),
         _beyond(
             "user code over httpx, beyond the client",
             _costs(place, "", sent, _over_httpx),
