@@ -21,13 +21,13 @@ from pathlib import PurePath
 from typing import Any, TypeAlias
 from weakref import WeakSet
 
+from pytest_agenteval.cassettes.http.patch_threads import PatchPoints, started_outside
 from pytest_agenteval.cassettes.http.scope import (
     Scope,
     answering,
     current,
     is_own_address,
     of_nobody,
-    untaped,
 )
 from pytest_agenteval.processes.process_groups import kill_descendants
 from pytest_agenteval.records.transcript import CHANGED_PROCESS, STARTED_PROGRAM
@@ -69,11 +69,11 @@ _accepted: WeakSet[Any] = WeakSet()
 """Connections that another process opened, such as one that an agent started: these may be answered."""
 
 
-def socket_patch_points(module: Any) -> Iterator[tuple[Any, str, Any]]:
+def socket_patch_points(module: Any) -> PatchPoints:
     """Patch sending on sockets that are connected already: it has no audit event."""
     # Without Unix sockets, as on Windows, a pair of sockets is made by connecting one to the other.
     if not hasattr(module, "AF_UNIX"):
-        yield module, "socketpair", patch_socketpair
+        yield module, "socketpair", started_outside
         return
     kind = socket_class(module.socket)
     yield kind, "accept", _patch_accept
@@ -81,19 +81,9 @@ def socket_patch_points(module: Any) -> Iterator[tuple[Any, str, Any]]:
     yield kind, "sendall", _patch_send
 
 
-def tls_patch_points(module: Any) -> Iterator[tuple[Any, str, Any]]:
+def tls_patch_points(module: Any) -> PatchPoints:
     # It overrides the plain socket's own, and ``sendall`` calls it.
     yield module.SSLSocket, "send", _patch_send
-
-
-def patch_socketpair(real: Any) -> Any:
-    """Make pairs of sockets in no scope: loops wake themselves by them, and they reach nobody else."""
-
-    def socketpair(*args: Any, **kwargs: Any) -> Any:
-        with untaped():
-            return real(*args, **kwargs)
-
-    return socketpair
 
 
 def _patch_accept(real: Any) -> Any:
@@ -107,8 +97,7 @@ def _patch_accept(real: Any) -> Any:
 
 def _patch_send(real: Any) -> Any:
     def send(connection: Any, *args: Any) -> Any:
-        if current() is not None or of_nobody():
-            _refuse_sending(connection, None)
+        _refuse_sent(connection)
         return real(connection, *args)
 
     return send
@@ -166,10 +155,12 @@ def _refuse_naming(address: Any) -> None:
         _refuse(_uri_of((host, None)))
 
 
+_refuse_sent = _in_replay(_refuse_sending)
+
 SOCKET_WATCHERS: Watchers = {
     "socket.connect": _in_replay(_refuse_connecting),
-    "socket.sendto": _in_replay(_refuse_sending),
-    "socket.sendmsg": _in_replay(_refuse_sending),
+    "socket.sendto": _refuse_sent,
+    "socket.sendmsg": _refuse_sent,
     "socket.getaddrinfo": _in_replay(_refuse_looking_up),
     "socket.gethostbyname": _in_replay(_refuse_looking_up),
     "socket.gethostbyaddr": _in_replay(_refuse_naming),
@@ -254,12 +245,12 @@ _POOLS = ("concurrent.", "multiprocessing.", "loky.", "joblib.")
 """Modules whose processes work for whoever gives them work next, which may be another trial."""
 
 
-def program_patch_points(module: Any) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
+def program_patch_points(module: Any) -> PatchPoints:
     # asyncio starts its programs by this class too.
     yield module.Popen, "__init__", _patch_popen
 
 
-def multiprocessing_patch_points(module: Any) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
+def multiprocessing_patch_points(module: Any) -> PatchPoints:
     # multiprocessing starts Python by a function that has no audit event.
     yield module.BaseProcess, "start", _patch_process_start
 
@@ -403,7 +394,7 @@ def _fs_text(value: Any) -> str:
         return str(value)
 
 
-def grpc_patch_points(grpc: Any) -> Iterator[tuple[type, str, Any]]:
+def grpc_patch_points(grpc: Any) -> PatchPoints:
     from grpc import _channel
     from grpc.aio import _channel as aio_channel
 

@@ -12,7 +12,7 @@ import contextvars
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any, TypeAlias
 
 from pytest_agenteval.cassettes.http.scope import (
@@ -28,72 +28,68 @@ from pytest_agenteval.cassettes.http.scope import (
 )
 from pytest_agenteval.text.errors import LimitIgnored, RequestRefused
 
+PatchPoints: TypeAlias = Iterator[tuple[Any, str, Callable[[Any], Any]]]
 
-def thread_patch_points(threading: Any) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
-    yield ThreadPoolExecutor, "submit", _patch_submit
-    yield asyncio.BaseEventLoop, "run_in_executor", _patch_run_in_executor
+
+def thread_patch_points(threading: Any) -> PatchPoints:
+    """Patch what takes functions for other threads: each runs in the scope of whoever hands it over."""
+    # A thread that a pool starts for this work belongs to no trial: others will give it work too.
+    yield ThreadPoolExecutor, "submit", _handing_over(_ScopedCall, 1, starts_outside=True)
+    # For a loop's pool, whose class may have a ``submit`` of its own, which is not patched.
+    run_in_executor = _handing_over(_ScopedCall, 2, starts_outside=True, applies=_to_threads)
+    yield asyncio.BaseEventLoop, "run_in_executor", run_in_executor
     yield threading.Thread, "start", _patch_thread_start
-    yield atexit, "register", _patch_atexit_register
+    yield atexit, "register", _handing_over(_ExitCall, 0)
 
 
-def low_level_patch_points(thread: Any) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
+def low_level_patch_points(thread: Any) -> PatchPoints:
     # For code that starts threads without the class Thread.
-    yield thread, "start_new_thread", _patch_start_new_thread
+    yield thread, "start_new_thread", _handing_over(_StartedThread, 0)
 
 
-def pool_patch_points(pools: Any) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
+def pool_patch_points(pools: Any) -> PatchPoints:
     """Patch multiprocessing's pools of threads; its pools of processes are not covered."""
-    yield pools.ThreadPool, "__init__", _patch_pool_init
+    yield pools.ThreadPool, "__init__", started_outside
     for name in ("apply_async", "_map_async", "imap", "imap_unordered"):
-        yield pools.ThreadPool, name, _patch_pool_method
+        yield pools.ThreadPool, name, _handing_over(_PoolTask, 1)
 
 
-def _patch_submit(real: Any) -> Any:
-    """Run the work of a pool in the scope of whoever submits it, as asyncio.to_thread does."""
+def started_outside(real: Any) -> Any:
+    """Make something in no scope: a pool, whose threads work for many, or what reaches nobody else."""
 
-    def submit(pool: Any, function: Any, /, *args: Any, **kwargs: Any) -> Any:
-        if current() is None:
-            return real(pool, function, *args, **kwargs)
-        work = _ScopedCall(contextvars.copy_context(), function)
-        # A thread that the pool starts for this work belongs to no trial: others will give it work too.
+    def make(*args: Any, **kwargs: Any) -> Any:
         with untaped():
-            return real(pool, work, *args, **kwargs)
+            return real(*args, **kwargs)
 
-    return submit
-
-
-def _patch_run_in_executor(real: Any) -> Any:
-    """Do so for a loop's pool, whose class may have a ``submit`` of its own, which is not patched."""
-
-    def run_in_executor(loop: Any, executor: Any, function: Any, *args: Any) -> Any:
-        if current() is None or not isinstance(executor, ThreadPoolExecutor | None):
-            return real(loop, executor, function, *args)
-        work = _ScopedCall(contextvars.copy_context(), function)
-        with untaped():
-            return real(loop, executor, work, *args)
-
-    return run_in_executor
+    return make
 
 
-def _patch_pool_init(real: Any) -> Any:
-    """Make a pool whose threads belong to no scope: whoever gives them work lends them one."""
-
-    def __init__(pool: Any, *args: Any, **kwargs: Any) -> None:
-        with untaped():
-            real(pool, *args, **kwargs)
-
-    return __init__
+def _to_threads(loop: Any, executor: Any, *_: Any) -> bool:
+    return isinstance(executor, ThreadPoolExecutor | None)
 
 
-def _patch_pool_method(real: Any) -> Any:
-    """Run the work of a pool of multiprocessing in the scope of its giver, in several threads at once."""
+def _handing_over(
+    work: Callable[[Any], Any],
+    at: int,
+    *,
+    starts_outside: bool = False,
+    applies: Callable[..., bool] = lambda *_: True,
+) -> Callable[[Any], Any]:
+    """Patch a function whose argument ``at`` is a function: it is handed over as the ``work`` made of it."""
 
-    def give(pool: Any, function: Any, *args: Any, **kwargs: Any) -> Any:
-        if current() is None:
-            return real(pool, function, *args, **kwargs)
-        return real(pool, _PoolTask(contextvars.copy_context(), function), *args, **kwargs)
+    def patched(real: Any) -> Any:
+        def give(*args: Any, **kwargs: Any) -> Any:
+            if current() is None or len(args) <= at or not applies(*args):
+                return real(*args, **kwargs)
+            given = work(args[at])
+            with untaped() if starts_outside else nullcontext():
+                result = real(*args[:at], given, *args[at + 1 :], **kwargs)
+            # ``atexit.register`` gives the function back, so that it can be a decorator.
+            return args[at] if result is given else result
 
-    return give
+        return give
+
+    return patched
 
 
 def _patch_thread_start(real: Any) -> Any:
@@ -101,52 +97,25 @@ def _patch_thread_start(real: Any) -> Any:
 
     def start(thread: Any) -> None:
         if current() is not None and not of_a_debugger(thread):
-            thread.run = _ThreadTarget(contextvars.copy_context(), _serving_thread(thread.run))
+            thread.run = _StartedThread(thread.run)
         real(thread)
 
     return start
 
 
-def _patch_start_new_thread(real: Any) -> Any:
-    def start_new_thread(function: Any, args: Any, *kwargs: Any) -> Any:
-        if current() is None:
-            return real(function, args, *kwargs)
-        return real(_ThreadTarget(contextvars.copy_context(), _serving_thread(function)), args, *kwargs)
-
-    return start_new_thread
-
-
-def _serving_thread(function: Any) -> Any:
-    def started(*args: Any, **kwargs: Any) -> Any:
-        start_serving()
-        return function(*args, **kwargs)
-
-    return started
-
-
-def _patch_atexit_register(real: Any) -> Any:
-    """Run what an agent registers for the end of the process in its trial, which has ended by then."""
-
-    def register(function: Any, /, *args: Any, **kwargs: Any) -> Any:
-        if current() is None:
-            return real(function, *args, **kwargs)
-        real(_ExitCall(contextvars.copy_context(), function), *args, **kwargs)
-        # As the real one does, so that it can be a decorator.
-        return function
-
-    return register
-
-
 class _ScopedCall:
     """A function that is called in the scope in which it was given, be it in several threads at once."""
 
-    def __init__(self, context: contextvars.Context, function: Any) -> None:
-        self._context, self._function, self._scope = context, function, current()
+    def __init__(self, function: Any) -> None:
+        self._context, self._function, self._scope = contextvars.copy_context(), function, current()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         with working_for(self._scope):
             # A context cannot be entered twice, and several threads may run this at once.
-            return self._context.copy().run(self._function, *args, **kwargs)
+            return self._context.copy().run(self._work, *args, **kwargs)
+
+    def _work(self, *args: Any, **kwargs: Any) -> Any:
+        return self._function(*args, **kwargs)
 
 
 class _PoolTask(_ScopedCall):
@@ -159,22 +128,29 @@ class _PoolTask(_ScopedCall):
             raise NothingSent(str(refused)) from None
 
 
-class _ThreadTarget(_ScopedCall):
-    """Does so where nobody catches what is raised."""
+class _ExitCall(_ScopedCall):
+    """Does so where nobody catches what is raised, as at the end of the process, after the trial's.
+
+    It is equal to its function, by which ``atexit.unregister`` finds it.
+    """
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         # The trial itself reports refused requests and its limit. A traceback on standard error helps nobody.
         with suppress(RequestRefused, LimitIgnored, ScopeClosed):
             super().__call__(*args, **kwargs)
 
-
-class _ExitCall(_ThreadTarget):
-    """Does so at the end of the process; equal to its function, by which ``atexit.unregister`` finds it."""
-
     def __eq__(self, other: object) -> bool:
         return self is other or bool(self._function == other)
 
     __hash__ = _ScopedCall.__hash__
+
+
+class _StartedThread(_ExitCall):
+    """Does so in a thread of its own, which may work for other trials too."""
+
+    def _work(self, *args: Any, **kwargs: Any) -> Any:
+        start_serving()
+        return super()._work(*args, **kwargs)
 
 
 _GIVERS = "_agenteval_givers"
@@ -183,7 +159,7 @@ Givers: TypeAlias = dict[int, deque[tuple[Any, Scope | None]]]
 """Who put each item into a queue, by its ``id``; the item is held too, so that no other gets that id."""
 
 
-def queue_patch_points(queue: Any) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
+def queue_patch_points(queue: Any) -> PatchPoints:
     """Patch queues of threads and of tasks; those that are last in, first out are pools, and hold no work."""
     for kind in (queue.Queue, queue.PriorityQueue):
         yield kind, "_put", _patch_queue_put
