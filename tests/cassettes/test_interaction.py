@@ -11,12 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agenteval.cassettes.interaction import (
+    Interaction,
     Request,
     Response,
     ToolAnswer,
-    chat_interaction,
     chat_place,
     chat_reply,
+    chat_request,
+    chat_response,
     tool_answer,
     tool_call,
     tool_interaction,
@@ -75,7 +77,9 @@ def test_long_json_is_written_in_lines() -> None:
 def test_a_chat_names_who_asked_which_model_and_when() -> None:
     """Role, model, repetition and ask number are the address, so no two asks of a run share one."""
     asked, reply = {"messages": [{"role": "user", "content": "안녕"}]}, {"text": "네"}
-    written = chat_interaction("judge polite", "openrouter/x/y:free", 2, 13, asked, reply)
+    written = Interaction(
+        chat_request("judge polite", "openrouter/x/y:free", 2, 13, asked), chat_response(reply)
+    )
 
     assert written.request.uri == "chat://judge%20polite/openrouter%2Fx%2Fy%3Afree/2/13"
     assert chat_place(written.request) == ("judge polite", "openrouter/x/y:free", "2", "13")

@@ -12,8 +12,8 @@ from pytest_agenteval.cassettes.interaction import (
     Interaction,
     Request,
     Response,
-    chat_interaction,
     chat_request,
+    chat_response,
     tool_interaction,
     tool_request,
 )
@@ -158,7 +158,7 @@ CHAT_CASES = {
 @pytest.mark.parametrize(("live_request", "found"), CHAT_CASES.values(), ids=CHAT_CASES)
 def test_what_differs_in_a_chat(tmp_path: Path, live_request: Request, found: str) -> None:
     """A changed model, message, tool or setting is named, as each of them has another remedy."""
-    held = chat_interaction("agent", "claude", 1, 2, ASKED, {"text": "done"})
+    held = Interaction(chat_request("agent", "claude", 1, 2, ASKED), chat_response({"text": "done"}))
 
     lines = miss(tmp_path, [held], live_request, kind="chat").splitlines()
 

@@ -12,7 +12,8 @@ from pytest_agenteval.cassettes.cassette_files import CassetteContent, write_cas
 from pytest_agenteval.cassettes.interaction import (
     Interaction,
     Request,
-    chat_interaction,
+    chat_request,
+    chat_response,
     tool_answer,
     tool_interaction,
     tool_request,
@@ -64,7 +65,7 @@ def test_without_repeats_one_call_too_many_is_a_miss(library: Library) -> None:
 
 def test_chats_do_not_repeat(tmp_path: Path) -> None:
     """An ask has its own number, so a second one is a fault of the caller, and misses."""
-    recorded = chat_interaction("agent", "m", 1, 1, {"messages": []}, {"text": "hi"})
+    recorded = Interaction(chat_request("agent", "m", 1, 1, {"messages": []}), chat_response({"text": "hi"}))
     write_cassette(tmp_path / "x.yaml", CassetteContent((recorded,)))
     tape = Library(tmp_path).open(Path("x.yaml"), "none", "chat")
 

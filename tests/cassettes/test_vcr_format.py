@@ -16,7 +16,8 @@ from pytest_agenteval.cassettes.interaction import (
     Interaction,
     Request,
     Response,
-    chat_interaction,
+    chat_request,
+    chat_response,
     tool_interaction,
 )
 
@@ -26,7 +27,9 @@ PNG = b"\x89PNG\r\n\x1a\n\xff"
 TOOL = tool_interaction(
     "장소", {"keyword": "청량리역 근처", "size": 2}, result={"documents": ["😀" * 99, "a\nb"]}
 )
-CHAT = chat_interaction("agent", "openai/gpt", 1, 2, {"messages": []}, {"text": "yes"})
+CHAT = Interaction(
+    chat_request("agent", "openai/gpt", 1, 2, {"messages": []}), chat_response({"text": "yes"})
+)
 PAGE = Interaction(
     Request("GET", "https://x.kr/a?b=1&c=가", None, {"Accept": "*/*", "X": "1"}),
     Response(200, "OK", {"Content-Type": ["image/png"], "Set": ["a", "b"]}, PNG, {"url": "https://x.kr/a"}),

@@ -132,12 +132,6 @@ def chat_response(reply: Mapping[str, Any]) -> Response:
     return Response(200, "OK", body=_readable(reply))
 
 
-def chat_interaction(
-    role: str, model: str, repetition: int, ask: int, prompt: Mapping[str, Any], reply: Mapping[str, Any]
-) -> Interaction:
-    return Interaction(chat_request(role, model, repetition, ask, prompt), chat_response(reply))
-
-
 def chat_place(request: Request) -> tuple[str, str, str, str]:
     """Read back role, model, repetition and ask number."""
     role, model, repetition, ask = request.uri.removeprefix(CHAT).split("/")

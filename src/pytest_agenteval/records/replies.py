@@ -31,14 +31,17 @@ class PricedApart(FrozenValue, frozen=True):
     service_tier: str = ""
 
 
+# Why replies end, by what providers, servers and gateways call it.
 FINISHES: Mapping[str, str] = {
-    "stop": "stop",
-    "tool_calls": "tool_calls",
-    "function_call": "tool_calls",
-    "length": "length",
-    "max_tokens": "length",
-    "content_filter": "content_filter",
-    "refusal": "content_filter",
+    word: finish
+    for finish, words in {
+        "stop": "stop end_turn eos eos_token stop_sequence",
+        "tool_calls": "tool_calls function_call tool_use tool_call",
+        "length": "length max_tokens max_output_tokens model_length model_context_window_exceeded",
+        "content_filter": "content_filter content_filtered guardrail_intervened refusal safety recitation "
+        "blocklist prohibited_content spii image_safety image_prohibited_content model_armor",
+    }.items()
+    for word in words.split()
 }
 
 
@@ -47,7 +50,7 @@ INCOMPLETE = "incomplete"
 
 
 def finish_of(reason: str, *, calls: bool, refused: bool = False) -> str:
-    """Give the reason for the end of a reply as one of ``FINISHES``, or unchanged if it is unknown."""
+    """Give the reason for the end of a reply in one word for all providers; an unknown one is unchanged."""
     refused = refused and reason != INCOMPLETE
     finish = "content_filter" if refused else FINISHES.get(reason or "stop", reason or "stop")
     # Some providers write stop also for a reply with calls.

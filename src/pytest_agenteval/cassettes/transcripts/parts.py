@@ -195,11 +195,6 @@ class TranscriptBuilder:
                 self._calls[place] = _ended(call, result)
                 return
 
-    def own_call(self, request: CallRequest, result: CallResult | None) -> None:
-        """Add a call that no reply requests; without a result it did not end."""
-        call = ToolCall(request.id, self.replies, 0, request.tool, request.args, request.raw_args)
-        self._calls.append(replace(call, error=UNFINISHED) if result is None else _ended(call, result))
-
     def offer(self, tools: Sequence[ToolSpec]) -> None:
         self._tools = tuple(tools) or self._tools
 

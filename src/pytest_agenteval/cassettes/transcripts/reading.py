@@ -28,19 +28,12 @@ from pytest_agenteval.cassettes.transcripts.parts import (
 )
 from pytest_agenteval.cassettes.transcripts.span_reading import read_spans
 from pytest_agenteval.cassettes.transcripts.spans import are_spans, plain_spans
+from pytest_agenteval.records.replies import FINISHES
 from pytest_agenteval.records.transcript import ToolError, Transcript, Usage
 from pytest_agenteval.text.errors import KeyPath
 from pytest_agenteval.text.json_values import format_path
 
 PROMPT_ROLES = {"system": "system", "developer": "system", "user": "user"}
-FINISHES = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "max_tokens": "length",
-    "tool_use": "tool_calls",
-    "refusal": "content_filter",
-}
-"""Why Anthropic's models stop, in the words of all others."""
 ROLES = "a role: system, developer, user, assistant or tool"
 
 

@@ -18,6 +18,7 @@ from pytest_agenteval.cassettes.transcripts.parts import UNFINISHED, UNKNOWN_USA
 from pytest_agenteval.cassettes.transcripts.spans import TraceSpan, json_of
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.records.recorder import Recorder, is_ended
+from pytest_agenteval.records.replies import FINISHES
 from pytest_agenteval.records.tool_spec import ToolSpec, parse_arguments, shown_value
 from pytest_agenteval.records.transcript import Ask, ToolCall, ToolError, Transcript, Usage
 from pytest_agenteval.text.json_values import canonical_json, jsonable
@@ -25,7 +26,6 @@ from pytest_agenteval.text.json_values import canonical_json, jsonable
 OPENINFERENCE_KIND = "openinference.span.kind"
 MODEL_OPERATIONS = (names.CHAT, "text_completion", "generate_content")
 _NUMBER = re.compile(r"[0-9]{1,4}")
-_FINISHES = {"tool_call": "tool_calls", "end_turn": "stop", "max_tokens": "length", "tool_use": "tool_calls"}
 
 OpenAIMessage = dict[str, Any]
 """A message in the normal form of wire traffic: role, content, tool_calls, tool_call_id."""
@@ -209,7 +209,7 @@ def _usage(attributes: names.Attributes, keys: Iterable[str], cost_usd: Any) -> 
 def _finish(reasons: Any, message: OpenAIMessage) -> str:
     first = reasons[0] if isinstance(reasons, list | tuple) and reasons else None
     default = "tool_calls" if message.get("tool_calls") else "stop"
-    return _FINISHES.get(first, first) if isinstance(first, str) and first else default
+    return FINISHES.get(first, first) if isinstance(first, str) and first else default
 
 
 def _tools(declared: Iterable[Mapping[str, Any]]) -> tuple[ToolSpec, ...]:

@@ -28,12 +28,6 @@ FORMAT = "anthropic.messages"
 NUMBERED = False
 
 _READ = ("model", "messages", "system", "tools", "stream", "anthropic_version")
-_FINISHES = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "tool_use": "tool_calls",
-    "model_context_window_exceeded": "length",
-}
 
 
 def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
@@ -137,7 +131,7 @@ def read_reply(body: Json) -> ReplyParts:
         text_of(blocks, ""),
         _calls(blocks),
         usage,
-        _FINISHES.get(reason, reason),
+        reason,
         reason == "refusal",
         "\n\n".join(as_text(block.get("thinking")) for block in blocks if block.get("thinking")),
         as_text(body.get("model")),

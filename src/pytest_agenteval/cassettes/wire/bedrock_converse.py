@@ -26,16 +26,6 @@ from pytest_agenteval.text.json_values import compact_json
 FORMAT = "bedrock.converse"
 NUMBERED = False
 
-_FINISHES = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "tool_use": "tool_calls",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "guardrail_intervened": "content_filter",
-    "content_filtered": "content_filter",
-}
-
 
 def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
     conversation = Conversation()
@@ -118,7 +108,7 @@ def read_reply(body: Json) -> ReplyParts:
         text_of(blocks, ""),
         _calls(blocks),
         usage,
-        _FINISHES.get(reason, reason),
+        reason,
         reasoning="\n\n".join(filter(None, (as_text(thought.get("text")) for thought in reasoned))),
         model=as_text(router.get("invokedModelId")),
         priced_apart=priced_apart,

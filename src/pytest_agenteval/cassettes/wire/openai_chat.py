@@ -90,15 +90,6 @@ NUMBERED = False
 _READ = ("model", "messages", "tools", "functions", "stream", "stream_options")
 _THOUGHTS = ("reasoning_content", "reasoning")
 _TEXTS = frozenset({"content", "refusal", *_THOUGHTS})
-_FINISHES = {
-    "end_turn": "stop",
-    "eos": "stop",
-    "eos_token": "stop",
-    "stop_sequence": "stop",
-    "tool_use": "tool_calls",
-    "model_length": "length",
-}
-"""Words of other servers, and of gateways that pass on those of another provider."""
 
 
 def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
@@ -185,7 +176,7 @@ def read_reply(body: Json) -> ReplyParts:
         _spoken_text(message),
         _calls(message),
         usage,
-        _FINISHES.get(reason, reason),
+        reason,
         bool(message.get("refusal")),
         _thoughts(message),
         as_text(body.get("model")),

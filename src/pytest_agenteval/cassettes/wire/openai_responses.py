@@ -177,7 +177,7 @@ def read_reply(body: Json) -> ReplyParts:
     if finish in ("", "completed"):
         finish = "stop"
     elif reason := as_text(as_map(body.get("incomplete_details")).get("reason")):
-        finish = "length" if reason == "max_output_tokens" else reason
+        finish = reason
     return ReplyParts(
         messages_text(items),
         calls_in(items),
