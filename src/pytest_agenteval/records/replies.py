@@ -38,8 +38,7 @@ FINISHES: Mapping[str, str] = {
         "stop": "stop end_turn eos eos_token stop_sequence",
         "tool_calls": "tool_calls function_call tool_use tool_call",
         "length": "length max_tokens max_output_tokens model_length model_context_window_exceeded",
-        "content_filter": "content_filter content_filtered guardrail_intervened refusal safety recitation "
-        "blocklist prohibited_content spii image_safety image_prohibited_content model_armor",
+        "content_filter": "content_filter content_filtered guardrail_intervened refusal",
     }.items()
     for word in words.split()
 }
@@ -63,13 +62,10 @@ def credible_usage(usage: Usage) -> Usage:
     A count below 0 would lower the sums that it is added to.
     """
     counts = (usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.reasoning_tokens)
-    possible = (
-        count is None
-        or (isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= MOST_TOKENS)
-        for count in counts
-    )
-    if not all(possible):
-        return UNKNOWN
+    for count in counts:
+        # To Python True is an int.
+        if count is not None and not (type(count) is int and 0 <= count <= MOST_TOKENS):
+            return UNKNOWN
     cost = usage.cost_usd
     priced = cost is None or (isfinite(cost) and cost >= 0)
     return usage if priced else Usage(*counts, None, usage.asks, usage.attempts)

@@ -29,6 +29,10 @@ FORMAT = "gemini"
 NUMBERED = True
 
 _READ = ("model", "contents", "systemInstruction", "system_instruction", "tools")
+_FILTERED = (
+    "SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT",
+    "SPII", "IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "MODEL_ARMOR",
+)  # fmt: skip
 _TIERS = {"ON_DEMAND_PRIORITY": "priority", "ON_DEMAND_FLEX": "flex", "FLEX": "flex"}
 
 
@@ -147,7 +151,7 @@ def read_reply(body: Json) -> ReplyParts:
         text_of(parts, ""),
         [*searches, *_calls(parts)],
         usage,
-        "content_filter" if blocked else reason.lower(),
+        "content_filter" if blocked or reason in _FILTERED else reason.lower(),
         reasoning="".join(thoughts),
         model=as_text(body.get("modelVersion")),
         id=as_text(body.get("responseId")),

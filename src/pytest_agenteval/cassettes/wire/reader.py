@@ -123,7 +123,8 @@ def _may_hold_halves(body: Body) -> bool:
         encoded.decode()
     except UnicodeError:
         return True
-    return b"\\u" in encoded
+    # AWS's frames begin with the high byte of their length, and may wrap another body.
+    return b"\\u" in encoded or encoded.startswith(b"\0")
 
 
 def read_parts(format: str, whole: Json) -> ReplyParts:

@@ -8,6 +8,7 @@ return. Two others read what is no provider's: ``chat/litellm_chat.py`` what lit
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
 from pytest_agenteval.cassettes.wire.traffic import Json
@@ -100,6 +101,8 @@ COUNT_NAMES: Mapping[str, CountNames] = {
         "output_token_details.reasoning",
     ),
 }
+MOST_OF_ANY = 10**18  # what is no count at all
+
 # Keys that only one of these has. ``prompt_tokens`` comes first: LiteLLM writes Anthropic's keys beside it,
 # for tokens that it has counted already.
 _FORMAT_BY_KEY = {
@@ -128,51 +131,65 @@ def read_usage(format: str, usage: Json, service_tier: object = "") -> tuple[Usa
     names = COUNT_NAMES[format]
     if names.zero_is_absent and not usage:
         return UNKNOWN, PricedApart()
-    missing = 0 if names.zero_is_absent else None
-    first, *added = (_count(usage, name, missing) for name in names.input)
-    read = None if first is None else first + sum(count or 0 for count in added)
-    written, thought = _count(usage, names.output, missing), _count(usage, names.reasoning, missing)
-    total, both = _count(usage, names.total) or 0, (read or 0) + (written or 0)
+    counts = _counts(usage, names)
+    if names.zero_is_absent:
+        counts = {name: count or 0 for name, count in counts.items()}
+    read, written, thought = counts[names.input[0]], counts[names.output], counts.get(names.reasoning)
+    if read is not None:
+        for name in names.input[1:]:
+            read += counts[name] or 0
+    total, both = counts.get(names.total) or 0, (read or 0) + (written or 0)
     # xAI, and some of Gemini's models, count thoughts apart from the output: only the total shows that.
     if names.total and thought and (total != both if names.zero_is_absent else total == both + thought):
         written = (written or 0) + thought
-    cached = (_count(usage, name, missing) for name in names.cached)
-    from_cache = max((count for count in cached if count is not None), default=None)
-    cost = _value(usage, names.cost) if names.cost else None
+    from_cache = None
+    for name in names.cached:
+        count = counts[name]
+        from_cache = count if from_cache is None or (count or 0) > from_cache else from_cache
+    cost = usage.get(names.cost) if names.cost else None
     # Perplexity gives a map. Most of its cost is that of searches, which no count of tokens shows.
     if isinstance(cost, dict):
         cost = cost.get("total_cost")
     usd = float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else None
-    audio_input = _count(usage, names.audio_input) or 0
     # Cached audio is counted, and paid for, as cached tokens.
-    if names.audio_cached:
-        audio_input = max(0, audio_input - (_count(usage, names.audio_cached) or 0))
+    audio = (counts.get(names.audio_input) or 0) - (counts.get(names.audio_cached) or 0)
     priced_apart = PricedApart(
-        _count(usage, names.cache_writes) or 0,
-        _count(usage, names.hour_writes) or 0,
-        audio_input,
-        _count(usage, names.audio_output) or 0,
+        counts.get(names.cache_writes) or 0,
+        counts.get(names.hour_writes) or 0,
+        max(0, audio) if names.audio_cached else audio,
+        counts.get(names.audio_output) or 0,
         service_tier if isinstance(service_tier, str) else "",
     )
     usage_of_reply = Usage(read, written, from_cache, thought, usd, asks=1, attempts=1)
     return credible_usage(usage_of_reply), priced_apart
 
 
-def _value(usage: Json, name: str) -> Any:
-    keys, _, kind = name.rstrip("]").partition("[")
-    value: Any = usage
-    for key in keys.split("."):
-        value = value.get(key) if isinstance(value, dict) else None
-    if not kind:
-        return value
-    details = [it for it in value if isinstance(it, dict)] if isinstance(value, list) else []
-    of_kind = (it for it in details if kind in (it.get("modality"), it.get("ttl")))
-    return sum(as_count(it.get("tokenCount", it.get("inputTokens"))) for it in of_kind)
+def _counts(usage: Json, names: CountNames) -> dict[str, int | None]:
+    """Read every count of an API by its name, in one loop: each reply of a model comes by here."""
+    counts: dict[str, int | None] = {}
+    for name, keys, kind in _places(names):
+        value: Any = usage
+        for key in keys:
+            value = value.get(key) if isinstance(value, dict) else None
+        if kind:
+            details = [it for it in value if isinstance(it, dict)] if isinstance(value, list) else []
+            of_kind = (it for it in details if kind in (it.get("modality"), it.get("ttl")))
+            value = sum(as_count(it.get("tokenCount", it.get("inputTokens"))) for it in of_kind)
+        is_plain = value is None or (type(value) is int and abs(value) < MOST_OF_ANY)
+        counts[name] = value if is_plain else as_count(value)
+    return counts
 
 
-def _count(usage: Json, name: str, missing: int | None = None) -> int | None:
-    value = _value(usage, name) if name else None
-    return missing if value is None else as_count(value)
+@cache
+def _places(names: CountNames) -> tuple[tuple[str, tuple[str, ...], str], ...]:
+    """Give each name of a count, with the keys that lead to it and the kind of which it is the sum."""
+    single = (names.output, names.reasoning, names.total, names.cache_writes, names.hour_writes)
+    audio = (names.audio_input, names.audio_cached, names.audio_output)
+    places = []
+    for name in filter(None, (*names.input, *names.cached, *single, *audio)):
+        path, _, kind = name.rstrip("]").partition("[")
+        places.append((name, tuple(path.split(".")), kind))
+    return tuple(places)
 
 
 def as_count(value: Any) -> int:
@@ -183,4 +200,4 @@ def as_count(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 0
     # NaN is the one value that is not equal to itself.
-    return int(value) if value == value and abs(value) < 1e18 else 0
+    return int(value) if value == value and abs(value) < MOST_OF_ANY else 0
