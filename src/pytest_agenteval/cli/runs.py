@@ -29,7 +29,7 @@ from pytest_agenteval.cli.console import (
     write_text,
 )
 from pytest_agenteval.processes.files import PresenceLock
-from pytest_agenteval.reports.run_screen import ListedRun, RunListDocument, listed_run, run_list_table
+from pytest_agenteval.reports.run_list import ListedRun, RunListDocument, listed_run, run_list_table
 from pytest_agenteval.reports.tables import table_lines
 from pytest_agenteval.store.pruning import Pruning, left_behind, plan_pruning, remove_run
 from pytest_agenteval.store.run_folder import RunFolder, list_runs, read_header_or_name, read_json, whole_runs

@@ -22,7 +22,7 @@ RUN_FILES = ("run", "planned", "journal", "transcript", "text")
 DOCUMENTS: Mapping[str, str] = {
     "init": "cli.init:InitDocument",
     "validate": "cli.validate:ValidationDocument",
-    "runs": "reports.run_screen:RunListDocument",
+    "runs": "reports.run_list:RunListDocument",
     "show": "reports.trial_view:TrialsDocument",
     "import": "cli.init:ImportDocument",
     "report": "reports.exports.json_report:report_schema",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -19,19 +19,15 @@ from pytest_agenteval.reports.comparison_text import (
     MOST_NAME,
     NO_SCORES,
     bucket_name,
+    change_sentences,
     drift_text,
-    elsewhere_text,
     format_change,
     format_p,
     headline,
-    held_out_text,
     look_text,
-    noise_text,
     pooled_text,
     repetitions_text,
-    sensitivity_text,
     sent_text,
-    share_text,
     suite_label,
     tasks_compared,
     tasks_left_out,
@@ -114,8 +110,8 @@ def _suite_lines(
             yield from wrapped_lines(text, width)
         return
     yield from wrapped_lines(_score_text(suite, suite.suite), width)
-    for text in _sentences(suite, suite.suite, comparison, basis):
-        yield from wrapped_lines(text, width)
+    for text in change_sentences(suite, suite.suite, comparison, basis=basis):
+        yield from wrapped_lines(printable(text), width)
     yield from _buckets(suite, width, whole, basis)
     yield from _tasks(suite, width, whole)
     if whole:
@@ -135,60 +131,30 @@ def _suite_lines(
 
 
 def _score_text(suite: SuiteComparison, change: Change) -> str:
-    old, new = format_figure(change.old), format_figure(change.new)
-    parts = [f"score {old} -> {new}", format_change(change.change)]
+    parts = [f"score {_scores(change)}", format_change(change.change)]
     if change.interval is not None:
         # A verdict may have moved an end just beyond 0: it is shown as 0.
         ends = (change.interval.low, change.interval.high)
         low, high = (format_change(0.0 if abs(end) <= LEAST_SHOWN else end) for end in ends)
         parts[-1] += f", between {low} and {high} for tasks like these"
     if not change.testable:
-        parts.append(f"too few differences to call it better or worse{_remedy_text(suite)}")
+        # Repetitions may help where tasks were tried once and all changes are in one direction: three are the
+        # fewest that can give a verdict where two tasks change, five where one does.
+        changes = [task.change for task in suite.tasks if task.change and abs(task.change) > ROUNDING]
+        fewest, remedy = 3 if len(changes) > 1 else 5, ""
+        if len({change > 0 for change in changes}) == 1 and all(most <= 1 for _, most in suite.repetitions):
+            remedy = f" (--repetitions {fewest} may find more)"
+        parts.append(f"too few differences to call it better or worse{remedy}")
     return "   ".join([*parts, *_errored_text(suite)])
 
 
-def _remedy_text(suite: SuiteComparison) -> str:
-    # Repetitions may help where tasks were tried once and all changes are in one direction.
-    changes = [task.change for task in suite.tasks if task.change and abs(task.change) > ROUNDING]
-    if len({change > 0 for change in changes}) != 1 or max(most for _, most in suite.repetitions) > 1:
-        return ""
-    # The fewest that can give a verdict: three where two tasks change, five where one does.
-    return f" (--repetitions {3 if len(changes) > 1 else 5} may find more)"
+def _scores(change: Change) -> str:
+    return f"{format_figure(change.old)} -> {format_figure(change.new)}"
 
 
 def _errored_text(suite: SuiteComparison) -> Iterator[str]:
     if any(suite.errored):
         yield f"errored {suite.errored[0]} -> {suite.errored[1]}"
-
-
-def _sentences(
-    suite: SuiteComparison, change: Change, comparison: RunComparison, basis: bool
-) -> Iterator[str]:
-    if change.undone:
-        errored = pluralize(sum(suite.errored), "errored trial")
-        yield f"The verdict depends on how {errored} would have scored. Run them: pytest --agent-only=errored"
-    if basis:
-        if change.testable:
-            text = f"p {format_p(change.p)} on these tasks"
-            if change.p_like_these is not None and change.interval is not None:
-                level = f"{change.interval.level:.3f}"
-                text += f", {format_p(change.p_like_these)} for tasks like these; interval at level {level}"
-            yield text
-        if change.share is not None and share_text(change) and change.share.p is not None:
-            yield f"With buckets as units: p {format_p(change.share.p)}."
-    yield from map(printable, drift_text(suite))
-    yield from map(printable, elsewhere_text(suite))
-    yield from held_out_text(suite)
-    if suite.sensitivity is not None and change.verdict != "identical":
-        if change.verdict == "not worse" or "cannot tell" in (change.verdict, change.like_these):
-            yield from sensitivity_text(suite.sensitivity, comparison.tolerance)
-        # Where the sentence above names a number of tasks already, a second number would only confuse.
-        needed = suite.sensitivity.needed
-        says_tasks = needed is not None and needed.repetitions is None
-        if change.verdict == "cannot tell" and not says_tasks:
-            yield from too_few_text(change, comparison.tolerance, suite.levels.suite)
-        if basis:
-            yield from noise_text(suite, comparison)
 
 
 def _buckets(suite: SuiteComparison, width: int, whole: bool, basis: bool) -> Iterator[StyledLine]:
@@ -202,16 +168,15 @@ def _buckets(suite: SuiteComparison, width: int, whole: bool, basis: bool) -> It
     if testable or moved:
         yield StyledLine("")
         changes = [*testable, *moved_most]
-        p = tuple(format_p(change.p) if change.testable else NOT_KNOWN for change in changes)
-        columns = (
-            TableColumn("tasks", tuple(str(change.tasks) for change in changes)),
-            TableColumn("old", tuple(format_figure(change.old) for change in changes)),
-            TableColumn("new", tuple(format_figure(change.new) for change in changes)),
-            TableColumn("change", tuple(format_change(change.change) for change in changes)),
-            *([TableColumn("p", p, spare=1)] if basis else []),
+        columns = [
+            *_change_columns([(change.tasks, change.old, change.new, change.change) for change in changes]),
             TableColumn("verdict", tuple(map(verdict_text, changes))),
-        )
-        yield from body_lines(ReportTable("", "bucket", tuple(map(bucket_name, changes)), (columns,)), width)
+        ]
+        if basis:
+            p = tuple(format_p(change.p) if change.testable else NOT_KNOWN for change in changes)
+            columns.insert(-1, TableColumn("p", p, spare=1))
+        names = tuple(map(bucket_name, changes))
+        yield from body_lines(ReportTable("", "bucket", names, (tuple(columns),)), width)
     if len(moved_most) < len(moved):
         yield StyledLine(f"  {len(moved) - len(moved_most)} more that moved (-v)", "dim")
     if others:
@@ -220,6 +185,15 @@ def _buckets(suite: SuiteComparison, width: int, whole: bool, basis: bool) -> It
         buckets = f"{pluralize(len(others), 'bucket')} of {tasks} {'task' if sizes[-1] == 1 else 'tasks'}"
         text = f"-  too few differences for a verdict: {buckets}, {len(moved) or 'none'} of which changed"
         yield from wrapped_lines(text, width, "dim")
+
+
+def _change_columns(rows: Sequence[tuple[int, float, float, float]]) -> Iterator[TableColumn]:
+    """Give the columns of changes over tasks: how many, from what to what, and by how much."""
+    tasks, old, new, change = zip(*rows, strict=True)
+    yield TableColumn("tasks", tuple(map(str, tasks)))
+    yield TableColumn("old", tuple(map(format_figure, old)))
+    yield TableColumn("new", tuple(map(format_figure, new)))
+    yield TableColumn("change", tuple(map(format_change, change)))
 
 
 def _furthest(changes: Iterable[Change]) -> list[Change]:
@@ -266,13 +240,8 @@ def _task_text(task: TaskChange) -> str:
 def _graders(suite: SuiteComparison, width: int) -> Iterator[StyledLine]:
     if not suite.graders:
         return
-    pairs = [(grader.scores.old or 0.0, grader.scores.new or 0.0) for grader in suite.graders]
-    columns = (
-        TableColumn("tasks", tuple(str(grader.tasks) for grader in suite.graders)),
-        TableColumn("old", tuple(format_figure(old) for old, _ in pairs)),
-        TableColumn("new", tuple(format_figure(new) for _, new in pairs)),
-        TableColumn("change", tuple(format_change(new - old) for old, new in pairs)),
-    )
+    pairs = [(grader.tasks, grader.scores.old or 0.0, grader.scores.new or 0.0) for grader in suite.graders]
+    columns = tuple(_change_columns([(tasks, old, new, new - old) for tasks, old, new in pairs]))
     names = tuple(one_line(grader.grader, MOST_NAME) or NOT_KNOWN for grader in suite.graders)
     yield StyledLine("")
     yield from body_lines(ReportTable("", "grader", names, (columns,)), width)
@@ -313,7 +282,7 @@ def _brief(comparison: RunComparison, width: int) -> Iterator[StyledLine]:
     for suite in comparison.suites:
         if suite.suite is not None and suite.suite.verdict != "identical":
             whole = suite.suite
-            parts = [f"{suite_label(suite)}  {format_figure(whole.old)} -> {format_figure(whole.new)}"]
+            parts = [f"{suite_label(suite)}  {_scores(whole)}"]
             if whole.interval is not None:
                 low, high = map(format_change, (whole.interval.low, whole.interval.high))
                 parts.append(f"{format_change(whole.change)}, between {low} and {high}")
@@ -327,8 +296,7 @@ def _brief(comparison: RunComparison, width: int) -> Iterator[StyledLine]:
             changed = [change for change in suite.buckets if change.verdict in ("better", "worse")]
             # What fell most comes first: where the list is cut, falls stay.
             for change in sorted(changed, key=lambda change: change.change)[:MOST_BUCKETS]:
-                scores = f"{format_figure(change.old)} -> {format_figure(change.new)}"
-                text = f"{bucket_name(change)}  {scores}  {verdict_text(change)}"
+                text = f"{bucket_name(change)}  {_scores(change)}  {verdict_text(change)}"
                 style: Style = "red" if change.verdict == "worse" else ""
                 yield from wrapped_lines(text, width, style, indent="    ")
     if comparison.obstacles:
@@ -421,36 +389,29 @@ def baseline_change(path: Path, entries: Sequence[JournalEntry]) -> BaselineChan
     """Compare what will be written into a baseline's file with what it holds now."""
     after = _results_by_task(entries)
     before = _results_by_task(read_baseline(path).entries) if path.exists() else {}
-    # Scores may be equal although the task is another one: its digests are compared as well.
-    changed = [name for name in after if name in before and before[name] != after[name]]
-    differing = {
-        name: tuple(
-            words for words, digests in after[name].digests.items() if before[name].digests[words] != digests
-        )
-        for name in changed
-    }
+    changed = []
+    for name, (scores, digests) in after.items():
+        if name in before and before[name] != after[name]:
+            # Scores may be equal although the task is another one: its digests are compared as well.
+            differs = tuple(words for words, each in digests.items() if before[name][1][words] != each)
+            changed.append(BaselineTask(name, before[name][0], scores, differs))
     return BaselineChange(
         file=str(path),
         is_new=not path.exists(),
         trials=len(entries),
         tasks=len(after),
-        changed=tuple(
-            BaselineTask(name, before[name].scores, after[name].scores, differing[name]) for name in changed
-        ),
-        added=tuple(BaselineTask(name, (), after[name].scores) for name in after if name not in before),
-        gone=tuple(BaselineTask(name, before[name].scores, ()) for name in before if name not in after),
+        changed=tuple(changed),
+        added=tuple(BaselineTask(name, (), after[name][0]) for name in after if name not in before),
+        gone=tuple(BaselineTask(name, before[name][0], ()) for name in before if name not in after),
     )
 
 
-class _TaskResults(FrozenValue, frozen=True):
-    """The scores of a task's trials, None for errored ones, and the digests that comparable trials share."""
-
-    scores: tuple[float | None, ...]
-    digests: Mapping[str, frozenset[str]]
+TaskResults: TypeAlias = tuple[tuple[float | None, ...], Mapping[str, frozenset[str]]]
+"""The scores of a task's trials, None for errored ones, and the digests that comparable trials share."""
 
 
-def _results_by_task(entries: Sequence[JournalEntry]) -> dict[str, _TaskResults]:
-    by_task = {}
+def _results_by_task(entries: Sequence[JournalEntry]) -> dict[str, TaskResults]:
+    by_task: dict[str, TaskResults] = {}
     for trials in tasks_of(entries):
         key = trials[0].key
         name = one_line(f"{key.suite}/{key.task}[{model_label(key.model, key.variant)}]", MOST_TASK_NAME)
@@ -458,6 +419,5 @@ def _results_by_task(entries: Sequence[JournalEntry]) -> dict[str, _TaskResults]
             words: frozenset(getattr(trial.digests, digest) for trial in trials)
             for digest, words in MUST_EQUAL.items()
         }
-        scores = tuple(trial.score if trial.averaged else None for trial in trials)
-        by_task[name] = _TaskResults(scores, digests)
+        by_task[name] = (tuple(trial.score if trial.averaged else None for trial in trials), digests)
     return by_task

@@ -8,6 +8,7 @@ from itertools import takewhile
 from pytest_agenteval.compare.comparison import RunComparison, RunDrift, Sensitivity, SuiteComparison
 from pytest_agenteval.compare.pairing import SentDifference
 from pytest_agenteval.compare.scoring.intervals import tasks_to_exclude
+from pytest_agenteval.compare.scoring.power import DifferenceNoise
 from pytest_agenteval.compare.verdict import Change, share_of_look
 from pytest_agenteval.records.evidence import ROUNDING
 from pytest_agenteval.reports.run_view import SuiteView, acting_model
@@ -41,12 +42,6 @@ def format_p(p: float) -> str:
     if p < 0.001:
         return "<0.001"
     return f"{p:.2f}" if p >= 0.1 else f"{p:.3f}"
-
-
-def _format_about(number: int) -> str:
-    """Write a number that is an estimate, with two digits that count: ``about 140``."""
-    digits = len(str(number))
-    return f"about {round(number, 2 - digits):,}"
 
 
 def sent_text(sent: SentDifference) -> str:
@@ -92,17 +87,6 @@ def look_text(look: SuiteLook) -> str:
     return f" of {look.low}..{look.high}: {words}" if words else ""
 
 
-def elsewhere_text(suite: SuiteComparison) -> Iterator[str]:
-    """Say that the number of repetitions was decided by a comparison with another run than this one."""
-    for look in suite.looks_elsewhere:
-        # Levels are corrected for looks at the side that is compared with, and not for looks at another.
-        between = f"{look.low}..{look.high}"
-        yield (
-            f"How often tasks were repeated ({between}) was decided in a comparison with {look.baseline}. "
-            "So a verdict here is somewhat more likely to be wrong."
-        )
-
-
 def pooled_text(suite: SuiteComparison, *, names: bool = False) -> str:
     """Count the runs of a baseline that is of several; empty for a baseline of one."""
     runs = suite.baseline_runs
@@ -122,26 +106,11 @@ def alike_text(runs: Sequence[RunDrift]) -> str:
     return f"the {len(runs)} runs differ by no more than chance ({largest})"
 
 
-def drift_text(suite: SuiteComparison) -> Iterator[str]:
-    if any(run.drifted for run in suite.baseline_runs):
-        yield f"In the baseline {apart_text(suite.baseline_runs)}: the verdict may be wrong."
-
-
 def apart_text(runs: Sequence[RunDrift]) -> str:
     """Give the score of each run, for runs of which one or more has drifted."""
     scores = ", ".join(f"{run.run} {format_figure(run.mean)}" for run in runs if run.mean is not None)
     least = min(run.p for run in runs if run.drifted)
     return f"the runs differ by more than chance ({scores}; p {format_p(least)})"
-
-
-def held_out_text(suite: SuiteComparison) -> Iterator[str]:
-    """Say which look at these held-out tasks this is, and how likely a verdict by chance is at it."""
-    # All looks share one level of 5 %, so each further one gets a smaller part of it.
-    if look := suite.held_out_looks:
-        yield (
-            f"Look {look} at these held-out tasks: chance alone gives a verdict in at most "
-            f"{5 * share_of_look(look):.2g} % of such looks, and over all looks in at most 5 %."
-        )
 
 
 def verdict_text(change: Change) -> str:
@@ -169,24 +138,6 @@ def share_text(change: Change) -> str:
     return ""
 
 
-def sensitivity_text(sensitivity: Sensitivity, tolerance: float) -> Iterator[str]:
-    """Say how small a change would have been found, and what is needed to find one of the tolerance."""
-    if sensitivity.visible is None:
-        return
-    # 4 times in 5 is the power of 80 % for which the change was computed.
-    text = f"A change of {format_figure(sensitivity.visible)} or more would be found 4 times in 5."
-    if sensitivity.visible <= tolerance:
-        yield text
-    elif sensitivity.needed is None:
-        yield f"{text} Run with --repetitions 3 to learn how much of this is noise."
-    elif sensitivity.needed.repetitions is None:
-        needed = f"{_format_about(sensitivity.needed.tasks)} tasks"
-        yield f"{text} To find {tolerance:g} you need {needed}; more repetitions do not help."
-    else:
-        needed = f"{_format_about(sensitivity.needed.repetitions)} repetitions"
-        yield f"{text} To find {tolerance:g} you need {needed}."
-
-
 def too_few_text(change: Change, tolerance: float, level: float) -> Iterator[str]:
     """Say how many tasks are needed to exclude a fall; nothing where there are enough.
 
@@ -200,22 +151,87 @@ def too_few_text(change: Change, tolerance: float, level: float) -> Iterator[str
         )
 
 
-def noise_text(suite: SuiteComparison, comparison: RunComparison) -> Iterator[str]:
+def drift_text(suite: SuiteComparison) -> Iterator[str]:
+    if any(run.drifted for run in suite.baseline_runs):
+        yield f"In the baseline {apart_text(suite.baseline_runs)}: the verdict may be wrong."
+
+
+def change_sentences(
+    suite: SuiteComparison, change: Change, comparison: RunComparison, *, basis: bool
+) -> Iterator[str]:
+    """Say what to know of a suite's verdict; ``basis`` adds p-values and how much of the change is noise."""
+    if change.undone:
+        errored = pluralize(sum(suite.errored), "errored trial")
+        yield f"The verdict depends on how {errored} would have scored. Run them: pytest --agent-only=errored"
+    if basis and change.testable:
+        text = f"p {format_p(change.p)} on these tasks"
+        if change.p_like_these is not None and change.interval is not None:
+            text += f", {format_p(change.p_like_these)} for tasks like these; interval at level "
+            text += f"{change.interval.level:.3f}"
+        yield text
+    if basis and change.share is not None and share_text(change) and change.share.p is not None:
+        yield f"With buckets as units: p {format_p(change.share.p)}."
+    yield from drift_text(suite)
+    for look in suite.looks_elsewhere:
+        # Levels are corrected for looks at the side that is compared with, and not for looks at another.
+        between = f"{look.low}..{look.high}"
+        yield (
+            f"How often tasks were repeated ({between}) was decided in a comparison with {look.baseline}. "
+            "So a verdict here is somewhat more likely to be wrong."
+        )
+    # All looks share one level of 5 %, so each further one gets a smaller part of it.
+    if look_number := suite.held_out_looks:
+        yield (
+            f"Look {look_number} at these held-out tasks: chance alone gives a verdict in at most "
+            f"{5 * share_of_look(look_number):.2g} % of such looks, and over all looks in at most 5 %."
+        )
+    if suite.sensitivity is None or change.verdict == "identical":
+        return
+    if change.verdict == "not worse" or "cannot tell" in (change.verdict, change.like_these):
+        yield from _sensitivity_text(suite.sensitivity, comparison.tolerance)
+    # Where the sentence above names a number of tasks already, a second number would only confuse.
+    needed = suite.sensitivity.needed
+    if change.verdict == "cannot tell" and (needed is None or needed.repetitions is not None):
+        yield from too_few_text(change, comparison.tolerance, suite.levels.suite)
+    if basis:
+        yield from _noise_text(suite, suite.sensitivity.noise, judged=bool(comparison.judges))
+
+
+def _sensitivity_text(sensitivity: Sensitivity, tolerance: float) -> Iterator[str]:
+    """Say how small a change would have been found, and what is needed to find one of the tolerance."""
+    if sensitivity.visible is None:
+        return
+    # 4 times in 5 is the power of 80 % for which the change was computed.
+    text = f"A change of {format_figure(sensitivity.visible)} or more would be found 4 times in 5."
+    needed = sensitivity.needed
+    if sensitivity.visible <= tolerance:
+        yield text
+    elif needed is None:
+        yield f"{text} Run with --repetitions 3 to learn how much of this is noise."
+    else:
+        # An estimate: two digits count.
+        number = needed.tasks if needed.repetitions is None else needed.repetitions
+        about = f"about {round(number, 2 - len(str(number))):,}"
+        if needed.repetitions is None:
+            yield f"{text} To find {tolerance:g} you need {about} tasks; more repetitions do not help."
+        else:
+            yield f"{text} To find {tolerance:g} you need {about} repetitions."
+
+
+def _noise_text(suite: SuiteComparison, noise: DifferenceNoise, *, judged: bool) -> Iterator[str]:
     """Say how much of the spread of the tasks' changes comes from repetitions, and how much from judges."""
     # Unknown where tasks were tried once: repetitions are what shows the noise.
-    noise = suite.sensitivity.noise if suite.sensitivity else None
-    if noise is None or noise.trial_share is None or not noise.variance:
+    if noise.trial_share is None or not noise.variance:
         return
     share = round(100 * noise.trial_share)
-    parts = {
-        0: "None of the tasks' changes is chance between repetitions.",
-        100: "All of the tasks' changes may be chance between repetitions.",
-    }
     both = f"{share} % is chance between repetitions, {100 - share} % is tasks that really changed."
-    text = parts.get(share, f"Of the variance of the tasks' changes {both}")
+    text = f"Of the variance of the tasks' changes {both}"
+    if share in (0, 100):
+        all_or_none = "None of the tasks' changes is" if share == 0 else "All of the tasks' changes may be"
+        text = f"{all_or_none} chance between repetitions."
     if suite.judge_share is not None:
         text += f" The judge makes {round(100 * suite.judge_share)} % of that chance."
-    elif comparison.judges:
+    elif judged:
         text += " How much of that chance is the judge's is not known; --judge-noise measures it."
     yield text
 
@@ -304,31 +320,24 @@ def _parts(comparison: RunComparison) -> Iterator[str]:
             # A bucket may have a verdict where its suite has none: the name must not be taken for it.
             whole = " as a whole" if any(map(_has_verdict, suite.buckets)) else ""
             names.setdefault(words, []).append(f"{_short(suite, comparison)}{whole}")
-    for words, suites in names.items():
-        yield f"{', '.join(suites)}: {words}"
+    yield from (f"{', '.join(suites)}: {words}" for words, suites in names.items())
 
 
 def _verdict_clauses(comparison: RunComparison) -> Iterator[tuple[str, str]]:
     """Give the verdicts that are better or worse, each with its clause: whole suites, then buckets."""
     several = len(comparison.suites) > 1
-    whole = [suite for suite in comparison.suites if suite.suite and _has_verdict(suite.suite)]
-    for suite in whole:
-        assert suite.suite is not None
-        yield suite.suite.verdict, _clause(_short(suite, comparison), suite.suite, comparison)
-    # A bucket that its suite's clause names already, as the one that makes most of the change, is left out.
-    buckets = [
-        (f"{_short(suite, comparison)}: {bucket_name(change)}" if several else bucket_name(change), change)
-        for suite in comparison.suites
-        for change in suite.buckets
-        if _has_verdict(change)
-        and not (
-            suite.suite is not None
-            and suite.suite.verdict == change.verdict
-            and suite.suite.share is not None
-            and suite.suite.share.bucket == change.name
-            and suite.suite.share.rest <= MOST_LEFT
-        )
-    ]
+    buckets: list[tuple[str, Change]] = []
+    for suite in comparison.suites:
+        whole = suite.suite
+        if whole is not None and _has_verdict(whole):
+            yield whole.verdict, _clause(_short(suite, comparison), whole, comparison)
+        for change in filter(_has_verdict, suite.buckets):
+            # A bucket that its suite's clause names already, as the one that makes most of the change, is
+            # left out.
+            share = whole.share if whole is not None and whole.verdict == change.verdict else None
+            if share is None or share.bucket != change.name or share.rest > MOST_LEFT:
+                name = bucket_name(change)
+                buckets.append((f"{_short(suite, comparison)}: {name}" if several else name, change))
     for name, change in sorted(buckets, key=lambda pair: -abs(pair[1].change)):
         yield change.verdict, _clause(name, change, comparison)
 

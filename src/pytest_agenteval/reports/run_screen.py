@@ -1,6 +1,6 @@
-"""Runs on the terminal: the screen at the end of one, and the list of stored ones.
+"""A run on the terminal: the screen at its end, and its misses.
 
-Names of buckets and runs are never cut: they are there to be copied. With -v the tables of all buckets
+Names of buckets are never cut: they are there to be copied. With -v the tables of all buckets
 replace the worst. With -q only suites, the model that an agent chose by itself, and warnings are left.
 """
 
@@ -19,30 +19,24 @@ from pytest_agenteval.records.explanation import (
     short_reason,
 )
 from pytest_agenteval.records.plan import trial_name
-from pytest_agenteval.records.record import Document, FrozenValue
-from pytest_agenteval.records.transcript import format_cost
-from pytest_agenteval.reports.run_view import RunView, SuiteView, entries_by_group, suite_views, worst_first
+from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.reports.run_view import RunView, worst_first
 from pytest_agenteval.reports.run_warnings import run_warnings, whole_run_warnings
 from pytest_agenteval.reports.suite_tables import (
     WorstBuckets,
     brief_remarks,
     even_marks,
-    interval_cell,
-    mean_cell,
     remarks_on_all,
     suite_cells,
     suite_table,
     worst_buckets,
 )
-from pytest_agenteval.reports.tables import ReportTable, TableColumn, table_lines
+from pytest_agenteval.reports.tables import table_lines
 from pytest_agenteval.store.journal_entry import JournalEntry
-from pytest_agenteval.store.run_documents import RULES, StoredVerdict, read_comparison
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.formatting import (
     BETWEEN,
     INDENT,
-    MOST_NAME,
-    NOT_KNOWN,
     Style,
     StyledLine,
     cell_width,
@@ -50,8 +44,6 @@ from pytest_agenteval.text.formatting import (
     cut,
     ending_word,
     flow,
-    format_moment,
-    one_line,
     pad,
     pluralize,
     printable,
@@ -312,160 +304,3 @@ def _where(parts: ScreenParts, width: int) -> Iterator[StyledLine]:
         if all(cell_width(line) <= width for line in lines):
             break
     yield from map(StyledLine, lines)
-
-
-class SuiteFigures(FrozenValue, frozen=True):
-    """A suite with one model and variant: its mean score with the ends of its 95 % interval, 0 to 1.
-
-    ``ended`` of the ``planned`` trials have an ending. ``tokens`` and ``cost_usd`` are
-    what is known, null where nothing is, without that of ``tokens_untold`` and ``unpriced`` trials.
-    """
-
-    suite: str
-    kind: str
-    model: str
-    variant: str
-    score: float | None
-    low: float | None
-    high: float | None
-    tasks: int
-    planned: int
-    ended: int
-    errored: int
-    tokens: float | None
-    tokens_untold: int
-    cost_usd: float | None
-    unpriced: int
-    seconds: float | None
-    verdict: StoredVerdict | None
-
-
-class RunFigures(FrozenValue, frozen=True):
-    """A run of the list; see ``ListedRun``. ``exit_status`` is pytest's, null where the run never ended."""
-
-    name: str
-    path: str
-    started_at: str
-    ended_at: str
-    exit_status: int | None
-    headline: str
-    suites: tuple[SuiteFigures, ...]
-    odd: tuple[str, ...]
-
-
-class RunListDocument(Document, frozen=True, kw_only=True):
-    """Stored runs, the newest first, ``stored`` being how many there are in all."""
-
-    stored: int
-    runs: tuple[RunFigures, ...]
-
-
-class ListedRun(NamedTuple):
-    """A run as a list has it: its figures with the verdicts of its comparison, and the views of its suites.
-
-    ``headline`` is the comparison in a sentence; empty for a run that was compared with nothing.
-    """
-
-    figures: RunFigures
-    suites: tuple[SuiteView, ...]
-
-
-def listed_run(run: Run, unreadable: tuple[str, ...] = ()) -> ListedRun:
-    """Make the entry of a run in a list; ``unreadable`` says what could not be read before."""
-    suites, groups = suite_views(run), entries_by_group(run)
-    comparison, problem = read_comparison(run.folder)
-    # From the last to the first: where a suite has several verdicts, the first one counts.
-    verdicts = {(each.suite, *each.who): each for each in (comparison.verdicts if comparison else ())[::-1]}
-    figures = RunFigures(
-        name=run.folder.name,
-        path=str(run.folder),
-        started_at=run.header.started_at,
-        ended_at=run.header.ended_at,
-        exit_status=run.header.exit_status,
-        headline=comparison.headline if comparison else "",
-        suites=tuple(
-            _suite_figures(suite, len(groups[suite.group]), verdicts.get(suite.group)) for suite in suites
-        ),
-        odd=(*unreadable, *filter(None, (problem,))),
-    )
-    return ListedRun(figures, suites)
-
-
-def _suite_figures(suite: SuiteView, ended: int, verdict: StoredVerdict | None) -> SuiteFigures:
-    total = suite.total
-    interval, spent = total.interval, total.spent
-    return SuiteFigures(
-        suite=suite.suite,
-        kind=suite.kind,
-        model=suite.model,
-        variant=suite.variant,
-        score=total.score,
-        low=interval.low if interval else None,
-        high=interval.high if interval else None,
-        tasks=total.tasks,
-        planned=max(total.planned, ended),
-        ended=ended,
-        errored=total.errors,
-        tokens=spent.tokens.known_part,
-        tokens_untold=spent.tokens.unknown,
-        cost_usd=spent.cost.known_part,
-        unpriced=spent.cost.unknown,
-        seconds=spent.seconds.known_part,
-        verdict=verdict,
-    )
-
-
-def run_list_table(runs: Sequence[ListedRun], results: str, stored: int) -> ReportTable:
-    """Give a row for each suite of each run with each model; a run's name stands in its first row."""
-    rows = [row for run in runs for row in _rows(run)]
-    titles = ("started", "suite", "model", "score", "95 %", "trials", "cost", "exit", "verdict")
-    spare = {"started": 1, "95 %": 2, "exit": 3, "cost": 4}
-    columns = [
-        TableColumn(title, tuple(row[at] for row in rows), spare.get(title, 0))
-        for at, title in enumerate(titles, start=1)
-    ]
-    # Without a baseline no run has a verdict.
-    if all(cell == NOT_KNOWN for cell in columns[-1].cells):
-        columns.pop()
-    some = f", {len(runs)} of {stored:,} (--all, -n)" if len(runs) < stored else ""
-    title = f"{pluralize(stored, 'run')} in {results}, newest first{some}"
-    return ReportTable(title, "run", tuple(row[0] for row in rows), (tuple(columns),), names_beside=True)
-
-
-def _rows(run: ListedRun) -> Iterator[tuple[str, ...]]:
-    figures = run.figures
-    name, when = one_line(figures.name, MOST_NAME), format_moment(figures.started_at) or NOT_KNOWN
-    status = "not ended" if figures.exit_status is None else str(figures.exit_status)
-    if not run.suites:
-        yield name, when, "no trials", *[NOT_KNOWN] * 5, status, NOT_KNOWN
-    for suite, of_suite in zip(run.suites, figures.suites, strict=True):
-        total = suite.total
-        # Where no tokens were seen there is no cost, as on the other screens.
-        spent = total.spent.tokens or total.spent.cost
-        yield (
-            name,
-            when,
-            one_line(suite.suite, MOST_NAME),
-            one_line(suite.who, MOST_NAME),
-            mean_cell(total),
-            interval_cell(total),
-            f"{total.averaged:,} of {of_suite.planned:,}",
-            format_cost(total.spent.cost) if spent else NOT_KNOWN,
-            status,
-            _verdict_text(of_suite.verdict),
-        )
-        name = when = status = ""
-
-
-def _verdict_text(verdict: StoredVerdict | None) -> str:
-    """Write the verdict on a suite or, where there is none on the whole of it, that on its buckets."""
-    if verdict is None:
-        return NOT_KNOWN
-    # Verdicts are stored with the run, and the rules for them may have changed since.
-    older = "" if verdict.rules == RULES else ", by older rules"
-    if verdict.verdict in ("worse", "better"):
-        return f"{verdict.verdict}{' on these tasks' if verdict.of_these_tasks else ''}{older}"
-    for word, buckets in (("worse", verdict.buckets_worse), ("better", verdict.buckets_better)):
-        if buckets:
-            return f"{word}: {pluralize(len(buckets), 'bucket')}{older}"
-    return f"{verdict.verdict}{older}"
