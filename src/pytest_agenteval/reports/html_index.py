@@ -35,7 +35,7 @@ MOST_ROWS = 10_000
 Fields: TypeAlias = dict[str, Any]
 
 
-class StoredTrial(NamedTuple):
+class PageTrial(NamedTuple):
     """A trial by the number of its run on the page; ``run`` is None where there are only its figures."""
 
     number: int
@@ -47,11 +47,11 @@ class PageTask(NamedTuple):
     """One task with one model and variant: its row, and its trials in the new and in the old run."""
 
     row: Fields
-    new: Sequence[StoredTrial]
-    old: Sequence[StoredTrial]
+    new: Sequence[PageTrial]
+    old: Sequence[PageTrial]
 
 
-def report_index(source: ReportSource) -> tuple[Fields, list[StoredTrial]]:
+def report_index(source: ReportSource) -> tuple[Fields, list[PageTrial]]:
     """Give the page's index and its trials, in the order of their rows.
 
     Compared, the first run is the old one. ``left_out`` says in a sentence which tasks are not listed; the
@@ -74,7 +74,7 @@ def report_index(source: ReportSource) -> tuple[Fields, list[StoredTrial]]:
             tasks += _tasks_of(source, run, suite, (len(suites), at), comparison)
             suites.append(_suite_figures(suite, next(labels), at, comparison))
     listed, left_out = _worst_tasks(tasks)
-    trials: list[StoredTrial] = []
+    trials: list[PageTrial] = []
     for task in listed:
         for name, of_side in (("trials", task.new), ("old", task.old)):
             task.row[name] = list(range(len(trials), len(trials) + len(of_side)))
@@ -213,8 +213,8 @@ def _tasks_of(
     for name, entries in sorted(new.items(), key=lambda each: (order[each[1][0].bucket], each[0])):
         yield PageTask(
             _task_row(places[0], entries, changes.get(name[0])),
-            [StoredTrial(places[1], run, entry) for entry in entries],
-            [StoredTrial(0, source.old_run, entry) for entry in old.get(name, ())],
+            [PageTrial(places[1], run, entry) for entry in entries],
+            [PageTrial(0, source.old_run, entry) for entry in old.get(name, ())],
         )
 
 
@@ -248,7 +248,7 @@ def _worst_reason(entries: Sequence[JournalEntry]) -> str:
     return ending_reason(worst[0]) if worst else ""
 
 
-def _trial_row(trial: StoredTrial) -> Fields:
+def _trial_row(trial: PageTrial) -> Fields:
     """Give a trial's row; its transcript will be ``at`` a place in ``chunk``, None where the file lacks it.
 
     ``tokens``, ``usd`` and ``seconds`` are what all its ``attempts`` took.

@@ -19,7 +19,7 @@ import msgspec
 from pytest_agenteval.compare.comparison import RunComparison
 from pytest_agenteval.processes.files import replace_file
 from pytest_agenteval.reports.comparison_report import comparison_lines
-from pytest_agenteval.reports.html_index import Fields, StoredTrial, report_index, row_filters
+from pytest_agenteval.reports.html_index import Fields, PageTrial, report_index, row_filters
 from pytest_agenteval.reports.leaderboard import (
     Leaderboard,
     LeaderboardRow,
@@ -166,7 +166,7 @@ GZIP = 31
 """zlib's word for gzip, whose header is then without a date: the same run gives the same file."""
 
 
-def _write_chunks(file: IO[bytes], rows: Sequence[Fields], trials: Sequence[StoredTrial]) -> str:
+def _write_chunks(file: IO[bytes], rows: Sequence[Fields], trials: Sequence[PageTrial]) -> str:
     """Write the trials in chunks, which the page decodes when one is opened; rows get their places.
 
     Gives a sentence where trials were left out. One transcript at a time is in memory, beside the chunk that
