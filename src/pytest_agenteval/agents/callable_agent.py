@@ -13,7 +13,6 @@ from pytest_agenteval.agents.agent import Agent, AgentContext, InputProblem
 from pytest_agenteval.agents.loop import (
     Wrong,
     is_user_turn,
-    last_user_turn,
     misspelt_words,
     seed_conversation,
     turn_text,
@@ -350,10 +349,7 @@ class CallableAgent:
 
     async def _converse(self, task_input: Mapping[str, Any], ctx: AgentContext) -> Any:
         messages: list[dict[str, Any]] = []
-        seeded = last_user_turn(task_input)
-        turns = task_input.get("turns") or ()
-        for _ in range(seed_conversation(turns[:seeded], messages, ctx.transcript) if seeded else 0):
-            await ctx.turns()
+        await seed_conversation(task_input, messages, ctx)
         returned: Any = None
         while (text := await ctx.turns(_text_of(returned))) is not None:
             messages.append({"role": "user", "content": text})

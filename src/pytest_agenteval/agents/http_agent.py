@@ -11,7 +11,6 @@ import dataclasses
 import json
 import os
 import random
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -20,9 +19,9 @@ from uuid import uuid4
 from msgspec.structs import replace
 
 from pytest_agenteval.agents.agent import Agent, AgentContext, InputProblem
-from pytest_agenteval.agents.loop import input_problems, last_user_turn, seed_conversation
+from pytest_agenteval.agents.loop import input_problems, seed_conversation
 from pytest_agenteval.cassettes.http.scope import Scope, current, untaped
-from pytest_agenteval.cassettes.interaction import Request, Response, text_of
+from pytest_agenteval.cassettes.interaction import Request, Response, text_of, utf8_json
 from pytest_agenteval.cassettes.redaction import Redactor
 from pytest_agenteval.cassettes.transcripts.parts import (
     UNKNOWN_USAGE,
@@ -72,7 +71,6 @@ _ADVICE: Mapping[int, str] = {
     400: "look at agent.as and agent.body in suite.yaml",
     422: "look at agent.as and agent.body in suite.yaml",
 }
-_SURROGATE = re.compile("[\ud800-\udfff]")
 LONGEST_TEXT = 300
 
 
@@ -80,6 +78,14 @@ class EndpointMistake(TrialBroken):
     """What a suite says of an endpoint cannot be sent to it."""
 
     cause = "agent"
+
+
+class _Failed(Exception):
+    """An attempt without a reply; ``again``: whether another may bring one, ``wait_s``: the server's wait."""
+
+    def __init__(self, why: str, *, again: bool, status: int = 0, wait_s: float | None = None) -> None:
+        super().__init__(why)
+        self.why, self.again, self.status, self.wait_s = why, again, status, wait_s
 
 
 class AgentEndpoint:
@@ -118,9 +124,7 @@ class AgentEndpoint:
             # Registered before anything is sent: the endpoint may repeat them in its reply.
             KNOWN_SECRETS.know(secrets.values())
             request = self._request({**values, "session": session}, secrets)
-            response = await _Attempts(self._address, self._seconds, ctx).response(
-                request, quote(ctx.trial.label, safe="/[]@ ,:=+")
-            )
+            response = await self._response(request, ctx)
             scope.record(question, response)
             # Redacted as it is recorded, so that the agent's answer is the same live and in a replay.
             response = Redactor.from_environ().response(response)
@@ -150,31 +154,18 @@ class AgentEndpoint:
         headers = {name: str(value) for name, value in self._headers.write(values, secret).items()}
         if "content-type" not in {name.lower() for name in headers}:
             headers["Content-Type"] = "application/json"
-        text = compact_json(self._body.write(values, secret))
-        # A lone surrogate has no form in UTF-8, so it is sent as JSON's escape.
-        body = _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+        body = utf8_json(compact_json(self._body.write(values, secret)))
         return Request("POST", str(self._uri.write(values, secret)), body, headers)
 
+    async def _response(self, request: Request, ctx: AgentContext) -> Response:
+        """Send a request, again where that may help; failed attempts take none of the trial's seconds.
 
-class _Failed(Exception):
-    """An attempt without a reply; ``again``: whether another may bring one, ``wait_s``: the server's wait."""
-
-    def __init__(self, why: str, *, again: bool, status: int = 0, wait_s: float | None = None) -> None:
-        super().__init__(why)
-        self.why, self.again, self.status, self.wait_s = why, again, status, wait_s
-
-
-class _Attempts:
-    """Sends one request of a trial, again where that may help; failed attempts take none of its seconds."""
-
-    def __init__(self, address: str, seconds: float, ctx: AgentContext) -> None:
-        self._address, self._seconds, self._ctx = address, seconds, ctx
+        Gives the first response below 400; raises ProviderDown where none comes.
+        """
+        attempt, limits = 0, ctx.limits
+        trial = quote(ctx.trial.label, safe="/[]@ ,:=+")
         # Trials that failed together do not all try again together; each waits the same in every run.
-        self._random = random.Random(str(ctx.trial))
-
-    async def response(self, request: Request, trial: str) -> Response:
-        """Give the first response below 400; raises ProviderDown where none comes."""
-        attempt, limits = 0, self._ctx.limits
+        jitter = random.Random(str(ctx.trial))
         while True:
             attempt += 1
             try:
@@ -186,21 +177,21 @@ class _Attempts:
                         raise
             except _Failed as failed:
                 if not failed.again or attempt == ATTEMPTS:
-                    self._ctx.transcript.add_unanswered(attempt)
-                    tries = "1 attempt" if attempt == 1 else f"{attempt} attempts"
-                    running = "look at the log of its server" if failed.status else "see that its server runs"
-                    moved = _ADVICE[404] if 300 <= failed.status < 400 else running
-                    advice = _ADVICE.get(failed.status, moved)
-                    raise ProviderDown(
-                        f"{self._address}: no reply after {tries}; last: {failed.why}; {advice}"
-                    ) from None
-                doubled = FIRST_WAIT_S * 2 ** (attempt - 1) * self._random.uniform(0.5, 1)
+                    ctx.transcript.add_unanswered(attempt)
+                    raise self._down(failed, attempt) from None
+                doubled = FIRST_WAIT_S * 2 ** (attempt - 1) * jitter.uniform(0.5, 1)
                 wait_s = min(doubled if failed.wait_s is None else failed.wait_s, LONGEST_WAIT_S)
-                details = {"attempt": attempt, "wait_s": round(wait_s, 3)}
                 line = f"attempt {attempt} of {ATTEMPTS}: {failed.why}"
-                self._ctx.transcript.event(RETRY, line, details)
+                ctx.transcript.event(RETRY, line, {"attempt": attempt, "wait_s": round(wait_s, 3)})
                 with limits.time.span("uncharged"):
                     await asyncio.sleep(wait_s)
+
+    def _down(self, failed: _Failed, attempts: int) -> ProviderDown:
+        tries = "1 attempt" if attempts == 1 else f"{attempts} attempts"
+        running = "look at the log of its server" if failed.status else "see that its server runs"
+        moved = _ADVICE[404] if 300 <= failed.status < 400 else running
+        advice = _ADVICE.get(failed.status, moved)
+        return ProviderDown(f"{self._address}: no reply after {tries}; last: {failed.why}; {advice}")
 
     async def _send(self, request: Request, trial: str) -> Response:
         import httpx
@@ -477,17 +468,12 @@ class _Talk:
 
     async def begin(self, task_input: Mapping[str, Any]) -> None:
         """Take over the conversation before the trial, and the values that a form may name."""
-        seeded = last_user_turn(task_input)
-        turns = task_input.get("turns") or ()
-        if seeded:
-            # Each seeded user turn is taken from the task's turns, which would give it as the next message.
-            for _ in range(seed_conversation(turns[:seeded], self._messages, self._ctx.transcript)):
-                await self._ctx.turns()
-        trial = self._ctx.trial
+        await seed_conversation(task_input, self._messages, self._ctx)
+        trial, model = self._ctx.trial, self._ctx.model
         self._values |= {**task_input, "input": dict(task_input)}
         self._values |= {"task": trial.task, "repetition": trial.repetition}
-        if not (self._ctx.model.offline or self._ctx.model.id == OWN_MODEL):
-            self._values["model"] = self._ctx.model.id
+        if not (model.offline or model.id == OWN_MODEL):
+            self._values["model"] = model.id
 
     async def turn(self, text: str) -> None:
         ctx, recorder = self._ctx, self._ctx.transcript

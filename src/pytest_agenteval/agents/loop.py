@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from pytest_agenteval.agents.agent import AgentContext
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatSettings, Reply, tool_call
 from pytest_agenteval.records.evidence import Answer
-from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.transcript import ToolCall, ToolError
 from pytest_agenteval.text.errors import KeyPath
 from pytest_agenteval.tools.tool import ToolResult
@@ -34,15 +33,21 @@ def last_user_turn(task_input: Mapping[str, Any]) -> int:
     return max((place for place, turn in enumerate(turns) if is_user_turn(turn)), default=0)
 
 
-def seed_conversation(turns: Sequence[Any], messages: list[dict[str, Any]], transcript: Recorder) -> int:
-    """Put turns into the conversation as its past before the trial, and their calls into the transcript.
+async def seed_conversation(
+    task_input: Mapping[str, Any], messages: list[dict[str, Any]], ctx: AgentContext
+) -> None:
+    """Put the turns before the last user turn into messages and transcript, as what came before the trial.
 
-    An assistant's calls come first, then their results, then its text. Gives the number of user turns.
+    An assistant's calls come first, then their results, then its text.
     """
-    user_turns = 0
-    for number, turn in enumerate(turns, start=1):
+    seeded = last_user_turn(task_input)
+    if not seeded:
+        return
+    transcript = ctx.transcript
+    for number, turn in enumerate(task_input["turns"][:seeded], start=1):
         if is_user_turn(turn):
-            user_turns += 1
+            # It is taken from the task's turns, which would give it as the next message.
+            await ctx.turns()
             messages.append({"role": "user", "content": turn_text(turn)})
             continue
         calls: list[ToolCall] = []
@@ -61,7 +66,6 @@ def seed_conversation(turns: Sequence[Any], messages: list[dict[str, Any]], tran
         for call in calls:
             transcript.end_call(transcript.begin_call(call), call)
     transcript.seeded = len(messages)
-    return user_turns
 
 
 def turn_text(turn: Any) -> str:
@@ -291,11 +295,8 @@ class ToolCallingAgent:
         system = ctx.prompts.render("system") if "system" in ctx.prompts.texts else self.system
         if system:
             messages.append({"role": "system", "content": system})
-        seeded = last_user_turn(task_input) if self.conversation == "seed_replay" else 0
-        if seeded:
-            # Each seeded user turn is taken from the task's turns, which would give it as the next message.
-            for _ in range(seed_conversation(task_input["turns"][:seeded], messages, ctx.transcript)):
-                await ctx.turns()
+        if self.conversation == "seed_replay":
+            await seed_conversation(task_input, messages, ctx)
         text = ""
         while (user_message := await ctx.turns(text)) is not None:
             messages.append({"role": "user", "content": user_message})

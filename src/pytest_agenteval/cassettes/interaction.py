@@ -95,7 +95,7 @@ class ToolAnswer(FrozenValue, frozen=True):
 def tool_request(tool: str, args: Mapping[str, Any]) -> Request:
     """Write a tool call as a POST to ``tool://<name>``: equal arguments give an equal request."""
     # Canonical JSON: the order of keys is no part of a call.
-    return Request("POST", TOOL + _segment(tool), _utf8(canonical_json(args)))
+    return Request("POST", TOOL + _segment(tool), utf8_json(canonical_json(args)))
 
 
 def tool_response(result: object = None, *, error: Mapping[str, Any] | None = None) -> Response:
@@ -163,10 +163,10 @@ def _readable(value: object) -> str:
     line = json.dumps(value, ensure_ascii=False, allow_nan=False, default=plain_json)
     if len(line) > ONE_LINE:
         line = json.dumps(value, ensure_ascii=False, allow_nan=False, default=plain_json, indent=2)
-    return _utf8(line)
+    return utf8_json(line)
 
 
-def _utf8(text: str) -> str:
+def utf8_json(text: str) -> str:
     """Escape lone surrogates of a JSON text: models send them, and no file takes them."""
     return re.sub("[\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", text)
 

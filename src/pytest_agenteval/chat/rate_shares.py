@@ -133,7 +133,7 @@ PROBE_LOST_S = 600.0
 SOON_S = 0.02
 
 
-class Bucket(msgspec.Struct):
+class TokenBucket(msgspec.Struct):
     """The unused part of a limit per minute: it fills evenly, and holds a twelfth of a minute's.
 
     In no minute is more used than the limit, as long as no request used more than was estimated.
@@ -190,8 +190,8 @@ class ModelState(msgspec.Struct):
     refused: dict[str, int] = {}
     least: int = 0
     outages: int = 0
-    requests: Bucket | None = None
-    tokens: Bucket | None = None
+    requests: TokenBucket | None = None
+    tokens: TokenBucket | None = None
     members: dict[str, ProcessState] = {}
 
 
@@ -199,7 +199,7 @@ def new_state(report: LimiterReport, now: float) -> ModelState:
     """Give the state of a model before the first request."""
     limits = report.limits
     buckets = [
-        None if limit is None else Bucket(_bucket_size(limit), now)
+        None if limit is None else TokenBucket(_bucket_size(limit), now)
         for limit in (limits.requests_per_minute, limits.tokens_per_minute)
     ]
     return ModelState(report.name, float(limits.at_start), requests=buckets[0], tokens=buckets[1])
