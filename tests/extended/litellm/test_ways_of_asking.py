@@ -18,7 +18,7 @@ from pytest_agenteval.chat.offline.rules import RulesChat
 from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.registry.installed import installed_registry
 from pytest_agenteval.store.run_reader import Run, load_run
-from tests.chat.differential.conversations import ALL
+from tests.extended.litellm.differential.conversations import ALL
 from tests.loopback.model_server import ModelServer, ReplyPlan
 from tests.suites import only_our_plugin
 

@@ -35,12 +35,6 @@ class _Nothing:
 NOTHING_THERE = _Nothing()
 
 
-def timeless(course: Course) -> list[Any]:
-    """Give what a course is compared by, but for a wait until a date, which passes."""
-    outcomes = [{**it, "retry_after_s": it.get("retry_after_s") is not None} for it in course.outcomes]
-    return [outcomes, list(course.sent)]
-
-
 def unequal(litellm: Course, direct: Course) -> list[Unequal]:
     """Give all that differs: what each ask brought, and what was sent."""
     found = [*_asks(litellm, direct), *_within(list(litellm.sent), list(direct.sent), "sent")]

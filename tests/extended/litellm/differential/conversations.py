@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from . import calls, counts, endings, failures, knobs, odd_servers, texts, thoughts
+from . import calls, counts, endings, failures, knobs, texts, thoughts
 from .conversation import FORMS, WIRES, Conversation, Form, Wire
 
 ALL = "AGENTEVAL_DIFFERENTIAL_ALL"
 """The environment variable that has each conversation led in each form."""
 
-ROOMS = (texts, calls, thoughts, endings, counts, knobs, failures, odd_servers)
+ROOMS = (texts, calls, thoughts, endings, counts, knobs, failures)
 CONVERSATIONS: tuple[Conversation, ...] = tuple(it for room in ROOMS for it in room.CONVERSATIONS)
 TOLD_IN_PIECES = frozenset(it.name for it in (*calls.TOLD_IN_PIECES, *thoughts.PLAIN, *endings.CONVERSATIONS))
 """Conversations whose replies a stream tells in another way."""
