@@ -5,13 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Mapping
-from copy import deepcopy
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from pytest_agenteval.tasks.task_spec import Spec
-
+from pytest_agenteval.tasks.authored_schemas import spec_definitions
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -86,7 +83,7 @@ def task_schema() -> dict[str, Any]:
     return {
         **_schema_head("task", "A task of pytest-agenteval, or a list of tasks."),
         "anyOf": [task, several],
-        "$defs": _definitions(Task),
+        "$defs": spec_definitions(Task),
     }
 
 
@@ -96,7 +93,7 @@ def suite_schema() -> dict[str, Any]:
     return {
         **_schema_head("suite", "What the tasks below a folder have in common."),
         "$ref": "#/$defs/Suite",
-        "$defs": _definitions(Suite),
+        "$defs": spec_definitions(Suite),
     }
 
 
@@ -106,7 +103,7 @@ def _promoted_schema() -> dict[str, Any]:
     return {
         **_schema_head("promoted", "What of the suite beside it has been promoted (_promoted.yaml)."),
         "$ref": "#/$defs/Regression",
-        "$defs": _definitions(Regression),
+        "$defs": spec_definitions(Regression),
     }
 
 
@@ -116,15 +113,14 @@ def _calibration_schema() -> dict[str, Any]:
     return {
         **_schema_head("calibration", "How judges are compared with labels."),
         "$ref": "#/$defs/Calibration",
-        "$defs": _definitions(Calibration),
+        "$defs": spec_definitions(Calibration),
     }
 
 
 def _tools_schema() -> dict[str, Any]:
-    from pytest_agenteval.tasks.pydantic_models import schema_of
     from pytest_agenteval.tools.http_declaration import ToolFile
 
-    return {"$schema": _DRAFT, **schema_of(ToolFile)}
+    return {"$schema": _DRAFT, "$ref": "#/$defs/ToolFile", "$defs": spec_definitions(ToolFile)}
 
 
 def _schema_head(name: str, description: str) -> dict[str, Any]:
@@ -134,18 +130,6 @@ def _schema_head(name: str, description: str) -> dict[str, Any]:
         "title": f"pytest-agenteval {name} file",
         "description": description,
     }
-
-
-def _definitions(kind: type[Spec]) -> dict[str, Any]:
-    from pytest_agenteval.tasks.pydantic_models import schema_of
-
-    # schema_of is cached, and titles are removed below.
-    whole = deepcopy(schema_of(kind))
-    definitions = {**whole.pop("$defs", {}), kind.__name__: whole}
-    for definition in definitions.values():
-        for shape in definition.get("properties", {}).values():
-            shape.pop("title", None)  # pydantic's titles only repeat the key
-    return dict(sorted(definitions.items()))
 
 
 AUTHORED: dict[str, Callable[[], dict[str, Any]]] = {

@@ -28,6 +28,7 @@ from pytest_agenteval.tasks.promoted_names import with_promoted
 from pytest_agenteval.tasks.suite_spec import Rows, Suite
 from pytest_agenteval.tasks.task_spec import Task
 from pytest_agenteval.tasks.validation import (
+    SpecRefused,
     problems_of,
     read_spec,
     spec_of,
@@ -146,8 +147,8 @@ def load_rows(document: ParsedDocument, suite: Suite) -> tuple[LoadedTask, ...]:
         found = [*_repeated_titles(row.value, plain, ()), *_missing_reference(row.value, suite, plain, ())]
         try:
             task = spec_of(Task, row.value)
-        except ValueError as error:
-            found = without_consequences([*found, *problems_of(Task, error, plain, file="").problems])
+        except SpecRefused:
+            found = without_consequences([*found, *problems_of(Task, row.value, plain).problems])
         problems = [row.place.problem(each.path, each.expected, each.found, each.hint) for each in found]
         wrong.add(problems)
         if task is not None:

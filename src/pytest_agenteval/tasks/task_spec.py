@@ -1,8 +1,7 @@
 """What a task file may hold: kinds of values, each with its rule in words, and the task made of them.
 
 A description here, or at a field, is the *expected* line of an error and the text of the JSON Schema. msgspec
-reads values by these rules. The models in ``pydantic_models`` take the same values, and list what is wrong
-with a value that msgspec refuses.
+reads values by these rules, and ``validation`` finds what is wrong with a value that it refuses.
 """
 
 from __future__ import annotations
@@ -55,10 +54,9 @@ def expects(text: str) -> Meta:
 
 
 class Holds(NamedTuple):
-    """A rule that the spec's own ``__post_init__`` checks, not msgspec; schemas show it as ``pattern``."""
+    """A rule that the spec's own ``__post_init__`` checks, not msgspec."""
 
     rule: Callable[[Any], bool]
-    pattern: str = ""
 
 
 def is_clock(text: str) -> bool:
@@ -92,7 +90,8 @@ def check_named(value: object) -> None:
 # \Z is the end of a text. Python's $ also matches before a line end that comes last.
 Named = Annotated[str, Meta(pattern=r"\S", description="a text that is not blank")]
 # For unions with lists or maps: there msgspec 0.22 frees a pattern twice, and Python crashes.
-NamedBesideOthers = Annotated[str, Holds(is_named, r"\S"), expects("a text that is not blank")]
+_NOT_BLANK = Meta(extra_json_schema={"pattern": r"\S"})
+NamedBesideOthers = Annotated[str, Holds(is_named), _NOT_BLANK, expects("a text that is not blank")]
 Tag = Annotated[str, Meta(pattern=r"^\S+\Z", description="a text without spaces")]
 Id = Annotated[str, Meta(pattern=r"^[^\s/\\:\[\]]+\Z")]
 Count = Annotated[int, Meta(ge=1)]
@@ -106,7 +105,7 @@ Map = Mapping[str, Any]
 Paths = Mapping[str, Annotated[str, Meta(pattern=r"\S", description="the path of a prompt file")]]
 Shares = Mapping[str, Annotated[float, Meta(ge=0, le=1, description="a number from 0 to 1")]]
 ModelName = Annotated[str, Meta(pattern=r"\S", description="the name of a model")]
-ModelNameBesideOthers = Annotated[str, Holds(is_named, r"\S"), expects("the name of a model")]
+ModelNameBesideOthers = Annotated[str, Holds(is_named), _NOT_BLANK, expects("the name of a model")]
 ClockText = Annotated[str, Holds(is_clock)]
 
 

@@ -3,40 +3,212 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
 from pytest_agenteval.records.record import from_builtins
 from pytest_agenteval.tasks.documents import short_path
-from pytest_agenteval.tasks.task_spec import SPELLINGS
+from pytest_agenteval.tasks.task_spec import SPELLINGS, Holds, Spec, TwoSpellings
 from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, did_you_mean, nearest_names
 
 if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails, ValidationError
-
     from pytest_agenteval.tasks.documents import ParsedDocument
-    from pytest_agenteval.tasks.task_spec import Spec
 
-
+SpecT = TypeVar("SpecT", bound=Spec)
 _LONGEST = 60
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
-_MISSING = object()
-ModelSchema = Mapping[str, Any]
+# Before 0.22 a number that no float can hold raises the second.
+_REFUSALS = (msgspec.ValidationError, OverflowError)
+_TYPES = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
-def explain(
-    error: ValidationError, document: ParsedDocument, file: str, base_path: KeyPath, shape: ModelSchema
-) -> list[Problem]:
-    """Give every problem of one value of a document, in reading order.
+class SpecRefused(ValueError):
+    """Raised for a value that is no spec of its kind; ``problems_of`` says why."""
 
-    ``base_path`` leads to the value that was validated; ``shape`` is its model's JSON Schema, whose
-    descriptions are the *expected* lines.
+
+def spec_of(kind: type[SpecT], value: Any) -> SpecT:
+    """Make a spec of a value as JSON has it; raises SpecRefused."""
+    try:
+        return from_builtins(kind, value)
+    except _REFUSALS:
+        pass
+    try:
+        return from_builtins(kind, _in_our_spelling(kind, value))
+    except _REFUSALS:
+        raise SpecRefused(kind.__name__) from None
+
+
+def read_spec(kind: type[SpecT], document: ParsedDocument, place: KeyPath = ()) -> SpecT:
+    """Make a spec of a document, or of the value at a place in it, or raise every problem there."""
+    value: Any = document.value
+    for step in place:
+        value = value[step]
+    try:
+        return spec_of(kind, value)
+    except SpecRefused:
+        raise problems_of(kind, value, document, place) from None
+
+
+def problems_of(
+    kind: type[Spec], value: Any, document: ParsedDocument, place: KeyPath = (), file: str = ""
+) -> ProblemsFound:
+    """Give the problems of a value that ``spec_of`` refused, at their places in the document.
+
+    Messages name the document's own path, or ``file`` in its place.
     """
-    writer = _ProblemWriter(document, file, base_path, shape)
-    details = error.errors(include_url=False)
-    return without_consequences(problem for detail in details for problem in writer.problems(detail))
+    found = _Search(document, file or short_path(document.path)).problems(kind, value, place)
+    return ProblemsFound(without_consequences(found))
+
+
+def _in_our_spelling(kind: type[Spec], value: Any) -> Any:
+    """Rename keys that are in Memex's spelling, also in maps within; two spellings have to agree."""
+    if not isinstance(value, dict):
+        return value
+    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+    renamed = dict(value)
+    for theirs, ours in SPELLINGS.items() if issubclass(kind, TwoSpellings) else ():
+        if theirs in value and ours in fields and value.get(ours, value[theirs]) == value[theirs]:
+            renamed[ours] = renamed.pop(theirs)
+    for key, inner in renamed.items():
+        for branch in _branches(fields[key].type)[1] if key in fields else ():
+            if _is_spec(branch):
+                renamed[key] = _in_our_spelling(branch, inner)
+    return renamed
+
+
+def _branches(hint: Any) -> tuple[str, list[Any], tuple[Any, ...]]:
+    """Give what a type is described as, its branches without None, and its rules."""
+    rules: tuple[Any, ...] = ()
+    if get_origin(hint) is Annotated:
+        hint, *found = get_args(hint)
+        rules = tuple(found)
+    texts = [rule.description for rule in rules if isinstance(rule, msgspec.Meta) and rule.description]
+    branches = [hint]
+    if get_origin(hint) in (Union, UnionType):
+        branches = [branch for branch in get_args(hint) if branch is not NoneType]
+    return (texts[-1] if texts else ""), branches, rules
+
+
+class _Search:
+    """Finds what is wrong with a value of a document: msgspec decides, and this says where."""
+
+    def __init__(self, document: ParsedDocument, file: str) -> None:
+        self._document, self._file = document, file
+
+    def problems(self, hint: Any, value: Any, path: KeyPath) -> Iterator[Problem]:
+        """Yield every problem of a value that should be of a type."""
+        text, branches, rules = _branches(hint)
+        if value is None and _accepts(hint, None):
+            return
+        found: list[Problem] = []
+        for branch in branches:
+            inner = self._within(branch, value, path)
+            if inner is None:
+                continue
+            if not inner and (_is_spec(branch) or _accepts(hint, value)) and _holds(rules, value):
+                return
+            found = found or inner
+        if found:
+            yield from found
+        else:
+            yield self._problem(
+                path, text or _described(branches[0]), value_text(value), _hint(branches, value)
+            )
+
+    def _within(self, branch: Any, value: Any, path: KeyPath) -> list[Problem] | None:
+        """Give the problems of what a value holds; None where the value itself is refused."""
+        _, (bare, *others), rules = _branches(branch)
+        if others:
+            return list(self.problems(branch, value, path))
+        origin, args = get_origin(bare), get_args(bare)
+        if _is_spec(bare):
+            if not isinstance(value, dict):
+                return None
+            found = list(self._of_map(bare, value, path))
+            return found if found or _accepts(bare, _in_our_spelling(bare, value)) else None
+        parts: Iterable[tuple[str | int, Any]]
+        if origin is tuple and isinstance(value, list):
+            parts, kind = enumerate(value), args[0]
+        elif origin is Mapping and isinstance(value, dict):
+            parts, kind = value.items(), args[1]
+        else:
+            return [] if _accepts(branch, value) and _holds(rules, value) else None
+        return [problem for key, part in parts for problem in self.problems(kind, part, (*path, key))]
+
+    def _of_map(self, kind: type[Spec], value: Mapping[str, Any], path: KeyPath) -> Iterator[Problem]:
+        fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+        names = {name: name for name in fields}
+        if issubclass(kind, TwoSpellings):
+            names |= {theirs: ours for theirs, ours in SPELLINGS.items() if ours in fields}
+        for key, part in value.items():
+            ours = names.get(key)
+            if ours is None:
+                yield self._unknown(key, fields, path)
+            elif ours != key and value.get(ours, part) != part:
+                expected = f"the same value as {ours!r}, or only one of the two"
+                yield self._problem((*path, key), expected, value_text(part))
+            else:
+                yield from self.problems(fields[ours].type, part, (*path, key))
+        present = {names.get(key) for key in value}
+        for name, field in fields.items():
+            if field.required and name not in present:
+                text, branches, _ = _branches(field.type)
+                yield self._problem((*path, name), text or _described(branches[0]), f"no key {name!r}")
+
+    def _unknown(self, key: str, fields: Mapping[str, msgspec.structs.FieldInfo], path: KeyPath) -> Problem:
+        names = sorted(fields)
+        # The key may belong into a map beside it.
+        beside = (
+            belongs_in_hint(name, key)
+            for name, field in fields.items()
+            for branch in _branches(field.type)[1]
+            if isinstance(branch, type)
+            and issubclass(branch, Spec)
+            and key in branch.__struct_encode_fields__
+        )
+        hint = next(beside, "") or did_you_mean(key, names)
+        expected = f"one of {nearest_names(key, names)}"
+        return self._problem((*path, key), expected, f"unknown key {key!r}", hint)
+
+    def _problem(self, path: KeyPath, expected: str, found: str, hint: str = "") -> Problem:
+        return Problem(self._file, self._document.line_of(path), path, expected, found, hint)
+
+
+def _is_spec(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Spec)
+
+
+def _accepts(hint: Any, value: Any) -> bool:
+    try:
+        from_builtins(hint, value)
+    except _REFUSALS:
+        return False
+    return True
+
+
+def _holds(rules: Iterable[Any], value: Any) -> bool:
+    return all(rule.rule(value) for rule in rules if isinstance(rule, Holds))
+
+
+def _described(kind: Any) -> str:
+    """Describe a type that has no description of its own."""
+    text, (bare, *_), _ = _branches(kind)
+    if text or not _is_spec(bare):
+        return text or _TYPES.get(bare, "another value")
+    fields = msgspec.structs.fields(bare)
+    needed = [field.encode_name for field in fields if field.required]
+    others = sorted(field.encode_name for field in fields if not field.required)
+    also = f" (and, as needed, {', '.join(others)})" if others else ""
+    return f"a map with {', '.join(needed)}{also}" if needed else f"a map of {', '.join(others)}"
+
+
+def _hint(branches: Sequence[Any], value: object) -> str:
+    # Of a value that may be several things nobody knows which was meant.
+    kinds = {_branches(branch)[1][0] for branch in branches if len(branches) == 1}
+    return quotes_hint("string_type" if str in kinds else "int_type" if kinds & {int, float} else "", value)
 
 
 def without_consequences(problems: Iterable[Problem]) -> list[Problem]:
@@ -83,67 +255,6 @@ def belongs_in_hint(above: str, key: str | int) -> str:
     return f"it stands in `{above}: {{{key}: ...}}`"
 
 
-class _ProblemWriter:
-    """Turns pydantic's details into problems, for one document and one schema."""
-
-    def __init__(self, document: ParsedDocument, file: str, base_path: KeyPath, shape: ModelSchema) -> None:
-        self._document, self._file, self._base, self._shape = document, file, base_path, shape
-
-    def problems(self, detail: ErrorDetails) -> Iterator[Problem]:
-        path = self._path_in_document(detail["loc"])
-        if detail["type"] == "extra_forbidden":
-            yield self._unknown(path)
-        elif detail["type"] == "missing":
-            expected = self._expected((*path, detail["loc"][-1]))
-            yield self._problem((*path, detail["loc"][-1]), expected, f"no key {detail['loc'][-1]!r}")
-        else:
-            value = _at(self._document.value, (*self._base, *path))
-            hint = quotes_hint(detail["type"], value)
-            yield self._problem(path, self._expected(path), value_text(value), hint)
-
-    def _problem(self, path: KeyPath, expected: str, found: str, hint: str = "") -> Problem:
-        place = (*self._base, *path)
-        return Problem(self._file, self._document.line_of(place), place, expected, found, hint)
-
-    def _path_in_document(self, loc: KeyPath) -> KeyPath:
-        """Give those steps of a location that are in the document.
-
-        Pydantic adds the names of branches of a union, and the models rename keys in their other spelling.
-        """
-        value = _at(self._document.value, self._base)
-        path: KeyPath = ()
-        for step in loc:
-            for spelling in (step, *(theirs for theirs, ours in SPELLINGS.items() if ours == step)):
-                if (below := _at(value, (spelling,))) is not _MISSING:
-                    value, path = below, (*path, spelling)
-                    break
-        return path
-
-    def _unknown(self, path: KeyPath) -> Problem:
-        key = str(path[-1])
-        above = _shape_at(self._shape, path[:-1])
-        properties = _branch_with(path[-1], above, self._shape).get("properties", {})
-        names = sorted(set(properties) - set(SPELLINGS))
-        if key in properties:
-            # Both spellings are there and differ.
-            expected = f"the same value as {SPELLINGS[key]!r}, or only one of the two"
-            return self._problem(path, expected, value_text(_at(self._document.value, (*self._base, *path))))
-        hint = ""
-        # The key may belong into a map beside it.
-        for name, shape in properties.items():
-            if key in _resolved(shape, self._shape).get("properties", {}):
-                hint = belongs_in_hint(name, key)
-                break
-        hint = hint or did_you_mean(key, names)
-        return self._problem(path, f"one of {nearest_names(key, names)}", f"unknown key {key!r}", hint)
-
-    def _expected(self, path: KeyPath) -> str:
-        shape = _shape_at(self._shape, path)
-        if "description" in shape and path:
-            return str(shape["description"])
-        return _described(_resolved(shape, self._shape))
-
-
 def quotes_hint(refused: str, value: object) -> str:
     """Give the hint for a number that should be a text, or a text that should be a number."""
     if refused == "string_type" and isinstance(value, int | float):
@@ -152,101 +263,5 @@ def quotes_hint(refused: str, value: object) -> str:
     return "without quotes it is a number" if number and _NUMBER.fullmatch(str(value)) else ""
 
 
-_TYPES = {"string": "a text", "integer": "a whole number", "number": "a number", "boolean": "true or false"}
-
-
-def _described(shape: ModelSchema) -> str:
-    properties = [key for key in shape.get("properties", ()) if key not in SPELLINGS]
-    if not properties:
-        return str(shape.get("description") or _TYPES.get(str(shape.get("type")), "another value"))
-    needed = [key for key in properties if key in shape.get("required", ())]
-    others = sorted(set(properties) - set(needed))
-    also = f" (and, as needed, {', '.join(others)})" if others else ""
-    return f"a map with {', '.join(needed)}{also}" if needed else f"a map of {', '.join(others)}"
-
-
-def _shape_at(root: ModelSchema, path: KeyPath) -> ModelSchema:
-    shape = root
-    for step in path:
-        shape = _branch_with(step, shape, root)
-        below = shape.get("items") if isinstance(step, int) else shape.get("properties", {}).get(step)
-        below = below if below is not None else shape.get("additionalProperties")
-        shape = below if isinstance(below, dict) else {}
-    return shape
-
-
-def _branch_with(step: str | int, shape: ModelSchema, root: ModelSchema) -> ModelSchema:
-    """Resolve a schema to its branch that has something at this step; a branch that is a text has nothing."""
-    keyword = "items" if isinstance(step, int) else "properties"
-    branches = (_resolved(branch, root) for branch in shape.get("anyOf", ()))
-    return next((branch for branch in branches if keyword in branch), _resolved(shape, root))
-
-
-def _resolved(shape: ModelSchema, root: ModelSchema) -> ModelSchema:
-    """Follow references, and take the first branch that is not null."""
-    branches = [problem for problem in shape.get("anyOf", ()) if problem.get("type") != "null"]
-    if branches:
-        return _resolved(branches[0], root)
-    if "$ref" in shape:
-        target: ModelSchema = root["$defs"][shape["$ref"].rsplit("/", 1)[-1]]
-        return _resolved(target, root)
-    return shape
-
-
-def _at(value: Any, path: KeyPath) -> Any:
-    for step in path:
-        in_list = isinstance(value, list) and isinstance(step, int) and step < len(value)
-        if not in_list and not (isinstance(value, dict) and step in value):
-            return _MISSING
-        value = value[step]
-    return value
-
-
 def _short(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
-
-
-SpecT = TypeVar("SpecT", bound="Spec")
-
-
-def spec_of(kind: type[SpecT], value: Any) -> SpecT:
-    """Make a spec of a value as JSON has it; raises pydantic's ValidationError with all that is wrong.
-
-    A value that msgspec takes is right. A value that it refuses is read again by pydantic, which lists every
-    problem at once and knows other spellings. To load pydantic takes a first run 100 ms, which is spent only
-    on mistakes.
-    """
-    try:
-        return from_builtins(kind, value)
-    except (msgspec.ValidationError, OverflowError):
-        # Before 0.22 a number that no float can hold raises the second.
-        from pytest_agenteval.tasks.pydantic_models import parse_spec
-
-        return parse_spec(kind, value)
-
-
-def read_spec(kind: type[SpecT], document: ParsedDocument, place: KeyPath = ()) -> SpecT:
-    """Make a spec of a document, or of the value at a place in it, or raise every problem there."""
-    value: Any = document.value
-    for step in place:
-        value = value[step]
-    try:
-        return spec_of(kind, value)
-    except ValueError as error:
-        raise problems_of(kind, error, document, place) from None
-
-
-def problems_of(
-    kind: type[Spec], error: ValueError, document: ParsedDocument, place: KeyPath = (), file: str = ""
-) -> ProblemsFound:
-    """Give the problems of a value that ``spec_of`` refused, at their places in the document.
-
-    Messages name the document's own path, or ``file`` in its place.
-    """
-    from pydantic import ValidationError
-
-    from pytest_agenteval.tasks.pydantic_models import schema_of
-
-    assert isinstance(error, ValidationError), error
-    name = file or short_path(document.path)
-    return ProblemsFound(explain(error, document, name, place, schema_of(kind)))

@@ -30,7 +30,7 @@ from pytest_agenteval.tasks.load import LoadedTask, load_suite, load_tasks
 from pytest_agenteval.tasks.referenced_files import workspace_layers
 from pytest_agenteval.tasks.suite_spec import Suite
 from pytest_agenteval.tasks.task_spec import SPELLINGS
-from pytest_agenteval.tasks.validation import problems_of, spec_of
+from pytest_agenteval.tasks.validation import SpecRefused, problems_of, spec_of
 from pytest_agenteval.text.errors import did_you_mean
 
 TASK = "task.json"
@@ -108,12 +108,12 @@ def _check(theirs: Path, source_settings: Mapping[str, Any], settings: Mapping[s
     """Raise what is wrong with a suite before any of it is written, in the file that says it."""
     try:
         spec_of(Suite, settings)
-    except ValueError as wrong:
+    except SpecRefused:
         # Without a file of theirs nothing of theirs can be
         # wrong: the mistake is ours and keeps its traceback.
         if not source_settings:
             raise
-        raise problems_of(Suite, wrong, read_document(theirs), file=str(theirs)) from None
+        raise problems_of(Suite, settings, read_document(theirs), file=str(theirs)) from None
 
 
 def _entries(task: Path) -> Iterator[Mapping[str, Any]]:

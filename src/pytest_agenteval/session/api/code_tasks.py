@@ -28,7 +28,7 @@ from pytest_agenteval.tasks.file_names import SUITE_NAMES, is_task_name
 from pytest_agenteval.tasks.load import LoadedTask, load_rows
 from pytest_agenteval.tasks.row_tasks import safe_id
 from pytest_agenteval.tasks.suite_spec import TaskSettings
-from pytest_agenteval.tasks.validation import SpecT, problems_of, spec_of
+from pytest_agenteval.tasks.validation import SpecRefused, SpecT, problems_of, spec_of
 from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, UsageMistake, nearest_names
 from pytest_agenteval.text.json_values import canonical_json, text_digest
 
@@ -153,8 +153,8 @@ def spec_in_code(kind: type[SpecT], value: Mapping[str, Any], place: CodePlace) 
     """Make a spec of values of Python code; raises ProblemsFound with everything that is wrong with them."""
     try:
         return spec_of(kind, value)
-    except ValueError as error:
-        raise problems_of(kind, error, CodeDocument(place, dict(value))) from None
+    except SpecRefused:
+        raise problems_of(kind, value, CodeDocument(place, dict(value))) from None
 
 
 # The path of a task file, ``PATH::ID`` for one of several tasks, a map as in a task file, or a task.
