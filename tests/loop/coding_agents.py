@@ -117,7 +117,7 @@ def commit(file: str, sentence: str) -> None:
 
 
 def branch(file: str, sentence: str) -> None:
-    """Commit the sentence to a branch of its own and move everybody's main to it."""
+    """Commit the sentence to a branch of its own and move main to it."""
     _git("checkout", "-q", "-b", "mine")
     commit(file, sentence)
     _git("update-ref", "refs/heads/main", "HEAD")
@@ -130,7 +130,7 @@ def tamper(file: str, sentence: str) -> None:
     hook.parent.mkdir(exist_ok=True)
     hook.write_text('#!/bin/sh\ntouch "$HOME/hooked"\n', encoding="utf-8")
     hook.chmod(0o755)
-    _git("config", "core.fsmonitor", "touch fsmonitored")
+    _git("config", "core.fsmonitor", 'touch "$HOME/fsmonitored"')
     add(file, sentence)
 
 

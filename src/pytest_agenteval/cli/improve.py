@@ -47,7 +47,7 @@ def improve_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add = parser.add_argument
     add("suite", nargs="?", metavar="SUITE", help="a suite's name, its folder or file")
-    add("--coding-agent", metavar="COMMAND", help="what changes the prompts: any command, run by a shell in a worktree, with feedback on its standard input")  # fmt: skip  # noqa: E501
+    add("--coding-agent", metavar="COMMAND", help="what changes the prompts: any command, run by a shell in a checkout, with feedback on its standard input")  # fmt: skip  # noqa: E501
     add("--prompts", nargs="+", action="extend", metavar="GLOB", help="the files that it may change")
     add("--focus", action="append", metavar="BUCKET", help="the bucket that is to rise; may be given again (default: the worst)")  # fmt: skip  # noqa: E501
     add("--rounds", type=positive_int, metavar="N", help=f"rounds at most (default: {ROUNDS})")

@@ -57,7 +57,7 @@ def test_a_rule_that_holds_for_tasks_like_these_is_confirmed(project: Project) -
 
 
 def test_a_rule_is_confirmed_too_where_the_agent_reads_files_of_its_own(project: Project) -> None:
-    """Old and new are two runs then, one in each worktree, and each reads the file beside it."""
+    """Old and new are two runs then, one in each tree, and each reads the file beside it."""
     root = project("pkm with own files")
     done = improved(root, coding_agent("add", PROMPT, READ_FIRST), "no_redundant_file", rounds=1)
     assert done.status == 0, done

@@ -25,7 +25,15 @@ from tests.loop.improvements import (
     processes_with,
     sides,
 )
-from tests.loop.prompt_projects import BAKERY, NEVER_SORRY, PRICES, RYE, coding_agent, git
+from tests.loop.prompt_projects import (
+    BAKERY,
+    NEVER_SORRY,
+    PRICES,
+    RYE,
+    coding_agent,
+    everything_of_the_user,
+    git,
+)
 
 Project = Callable[[str], Path]
 PROMPT = "prompts/system.md"
@@ -121,9 +129,7 @@ REFUSED = {
     "the model edited": (("edit", "conftest.py", "LUCK = 0.25", "LUCK = 1.0"), "conftest.py"),
     "a file more": (("stray", "notes/plan.txt"), "notes/plan.txt"),
     "a conftest more": (("stray", "evals/conftest.py", "import pytest\n"), "evals/conftest.py"),
-    "a file that git was told to overlook": (("hidden", PROMPT, PRICES, "evals/sly.py"), "exclude"),
-    "commits": (("commit", PROMPT, PRICES), "commit"),
-    "main moved": (("branch", PROMPT, PRICES), "commit"),
+    "a file that git was told to overlook": (("hidden", PROMPT, PRICES, "evals/sly.py"), "evals/sly.py"),
     "the old side spoilt": (("spoil", PROMPT, "Be brief.", "kept"), "beside its tree"),
     "a link": (("link", PROMPT, "/etc/hostname"), "link"),
     "a failure": (("crash",), "status 1"),
@@ -141,16 +147,15 @@ def test_what_is_no_change_of_prompts_alone_is_refused(project: Project, name: s
     assert len(finished_trials(root)) == 3 * DEV
 
 
-def test_what_git_is_made_to_run_is_not_run(project: Project, made: Callable[[str], Path]) -> None:
-    """A hook and a setting: the round is refused, and a person is told where to look; neither acts on us."""
+@pytest.mark.parametrize("name", ["commit", "branch", "tamper"])
+def test_what_an_agent_does_with_git_is_nothing_to_the_user(project: Project, name: str) -> None:
+    """Commits, branches, a hook and a setting stay in its tree; what it leaves in the prompts counts."""
     root = project("bakery")
-    config = (root / ".git" / "config").read_bytes()
-    done = improved(root, coding_agent("tamper", PROMPT, PRICES), "--rounds", "1", HOME=str(root.parent))
-    assert (done.status, done.decisions) == (1, ["refused"]), done
-    assert all(place in done.reasons[0] for place in ("config", "post-checkout"))
-    assert not [*root.parent.rglob("hooked"), *root.parent.rglob("fsmonitored")]
-    (root / ".git" / "config").write_bytes(config)
-    (root / ".git" / "hooks" / "post-checkout").unlink()
+    before = everything_of_the_user(root)
+    done = improved(root, coding_agent(name, PROMPT, PRICES), "--rounds", "1", HOME=str(root.parent))
+    assert done.decisions == ["kept for now"], done
+    assert everything_of_the_user(root) == before
+    assert not [*root.parent.rglob("hooked"), *root.rglob("fsmonitored")]
 
 
 def test_a_file_that_git_ignores_is_in_no_trial(project: Project) -> None:
@@ -293,7 +298,6 @@ def test_a_process_that_is_killed_loses_nothing_either(
     assert of_interest(done) == of_interest(uninterrupted), done
     assert done.log["held_out"]["confirmation"]["looks"] == (2 if "held-out" in when else 1)
     assert done.log["trials"] >= len(finished_trials(root))
-    assert git(root, "worktree", "list").count("\n") == 1
 
 
 def test_trials_end_with_the_process_that_wanted_them(project: Project) -> None:
@@ -309,30 +313,18 @@ def test_trials_end_with_the_process_that_wanted_them(project: Project) -> None:
 
 
 SPOILED = {
-    "the old state's text replaced": (
-        "import subprocess\n"
-        "def git(*words, **more):\n"
-        "    return subprocess.run(('git', *words), capture_output=True, text=True, **more).stdout\n"
-        "old = git('rev-parse', 'HEAD:prompts/system.md').strip()\n"
-        "git('replace', old, git('hash-object', '-w', '--stdin', input='Say nothing.').strip())\n",
-        "refs/replace",
-    ),
     "the old state taken away": ("import shutil\nshutil.rmtree('../../kept')\n", "beside its tree"),
     "a configuration above": (
         "open('../../pytest.ini', 'w').write('[pytest]')\nopen('../../conftest.py', 'w').write('x')\n",
         "conftest.py",
     ),
     "a pipe": ("import os\nos.unlink('prompts/system.md')\nos.mkfifo('prompts/system.md')\n", "is no file"),
-    "a tree that git forgot": (
-        "import os\nos.unlink(open('.git').read()[8:].strip() + '/HEAD')\n",
-        "no longer knows",
-    ),
 }
 
 
 @pytest.mark.parametrize("name", SPOILED)
 def test_what_is_done_beside_the_prompts_is_refused(project: Project, name: str) -> None:
-    """And ends in one line, without a trial more and without a worktree left."""
+    """And ends in one line, without a trial more."""
     root = project("bakery")
     program, reason = SPOILED[name]
     script = root.parent / "agent.py"
@@ -342,7 +334,6 @@ def test_what_is_done_beside_the_prompts_is_refused(project: Project, name: str)
     assert (done.status, done.decisions) == (1, ["refused"]), done
     assert reason in done.reasons[0]
     assert len(finished_trials(root)) == 3 * DEV
-    assert git(root, "worktree", "list").count("\n") == 1
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.loop.improve.coding_agent import Edit, check_edit, pathspecs_of, repository_state
-from pytest_agenteval.loop.improve.repository import GitFailed, Repository
+from pytest_agenteval.loop.improve.coding_agent import Edit, check_edit, obeyed_above, pathspecs_of
+from pytest_agenteval.loop.improve.repository import GitFailed, Repository, delete_tree
+from pytest_agenteval.processes.files import remove_tree
 from pytest_agenteval.text.errors import UsageMistake
 from tests.loop.prompt_projects import git
 
@@ -50,15 +51,15 @@ def tree(repository: Repository) -> Iterator[Path]:
     """Where the coding agent's tree is; it is gone afterwards."""
     path = repository.root / ".agenteval" / "tree"
     yield path
-    repository.remove_tree(path)
+    delete_tree(path)
 
 
 def edited(repository: Repository, tree: Path, edit: Callable[[Path], object]) -> Edit:
     """What is said of a tree without the held-out task, after somebody has worked in it."""
     start = repository.without(repository.commit_of("HEAD"), ["evals/held/task.yaml"])
-    before = repository_state(repository, start, tree, repository.add_tree(tree, start))
+    repository.add_tree(tree, start)
     edit(tree)
-    return check_edit(repository, before, pathspecs_of(PROMPTS, "."))
+    return check_edit(repository, start, tree, pathspecs_of(PROMPTS, "."))
 
 
 def write(name: str, text: str) -> Callable[[Path], object]:
@@ -87,26 +88,6 @@ def hide_from_index(tree: Path) -> None:
     """Change a task, and tell git not to look at it."""
     git(tree, "update-index", "--assume-unchanged", "evals/task.yaml")
     write("evals/task.yaml", "id: easy\n")(tree)
-
-
-def lead_git_elsewhere(tree: Path) -> None:
-    """Let the tree be one of the user's own checkout: whoever cleans it there cleans that."""
-    git_dir = Path(git(tree, "rev-parse", "--path-format=absolute", "--git-common-dir").strip())
-    (tree / ".git").write_text(f"gitdir: {git_dir}\n", encoding="utf-8")
-
-
-def add_hook(tree: Path) -> None:
-    """Leave a program that git runs."""
-    hooks = Path(git(tree, "rev-parse", "--path-format=absolute", "--git-common-dir").strip()) / "hooks"
-    hooks.mkdir(exist_ok=True)
-    (hooks / "post-checkout").write_text("#!/bin/sh\ntouch hooked\n", encoding="utf-8")
-
-
-def commit(tree: Path) -> None:
-    """Commit, and move everybody's main there."""
-    write("prompts/system.md", "Be brief.\n")(tree)
-    git(tree, "commit", "-q", "-a", "-m", "Better")
-    git(tree, "update-ref", "refs/heads/main", "HEAD")
 
 
 def test_changed_new_and_deleted_prompts_are_the_change(repository: Repository, tree: Path) -> None:
@@ -171,144 +152,58 @@ def test_what_is_no_change_of_prompts_alone_is_refused(
     assert reason in edited(repository, tree, edit).refusal
 
 
-def test_commits_are_refused_and_branches_put_back(repository: Repository, tree: Path) -> None:
-    """What the agent made on its own start can be told from what the user does meanwhile."""
-    before = repository.refs()
-    git(repository.root, "branch", "of-the-user")
-    assert "made commits or branches of its own" in edited(repository, tree, commit).refusal
-    assert repository.refs() == {**before, "refs/heads/of-the-user": before["refs/heads/main"]}
-    git(repository.root, "branch", "-D", "of-the-user")
-
-
-@pytest.mark.skipif(os.name != "posix", reason="hooks of a shell")
-def test_gits_own_files_are_watched_and_its_hooks_are_not_run(repository: Repository, tree: Path) -> None:
-    """The round is refused, a person is told where to look, and our own commands run no program of it."""
-    refusal = edited(repository, tree, add_hook).refusal
-    hook = repository.common_dir / "hooks" / "post-checkout"
-    assert refusal == f"files that git or pytest obeys were changed, look at them: {hook}"
+def work_in_git(tree: Path) -> None:
+    """Commit, branch, configure, leave a hook, replace, tidy and stash, as coding agents do unasked."""
+    write("prompts/system.md", "Be brief.\n")(tree)
+    identity = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+    git(tree, *identity, "commit", "-q", "-a", "-m", "Better")
+    git(tree, "branch", "main")
+    git(tree, "config", "core.fsmonitor", "true")
+    hook = tree / ".git" / "hooks" / "post-checkout"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
     hook.chmod(0o755)
-    repository.add_tree(tree, repository.commit_of("HEAD"))
-    hook.unlink()
-    assert not (tree / "hooked").exists()
+    git(tree, "replace", "HEAD", "HEAD~1")
+    git(tree, "gc", "-q", "--prune=now")
+    write("prompts/system.md", "Be briefer.\n")(tree)
+    git(tree, *identity, "stash")
+    git(tree, "stash", "pop")
 
 
-def test_a_tree_that_leads_to_the_users_checkout_does_that_no_harm(
-    repository: Repository, tree: Path
-) -> None:
-    """Removing it removes the tree alone, whatever its ``.git`` says."""
-    assert "look at them" in edited(repository, tree, lead_git_elsewhere).refusal
-    repository.remove_tree(tree)
-    assert not tree.exists()
-    assert (repository.root / "prompts/system.md").is_file()
-    assert git(repository.root, "status", "--porcelain") == ""
+def test_what_an_agent_does_with_git_is_nothing_to_the_user(repository: Repository, tree: Path) -> None:
+    """Its tree is a repository of its own: what counts is how the files differ in the end."""
+    state = ("for-each-ref", "config -l --local", "status --porcelain", "stash list", "worktree list")
+    before = [git(repository.root, *words.split()) for words in state]
+
+    assert edited(repository, tree, work_in_git) == Edit(("prompts/system.md",))
+
+    assert [git(repository.root, *words.split()) for words in state] == before
+    made = repository.commit_files(repository.commit_of("HEAD"), tree, ["prompts/system.md"], "Better\n")
+    assert repository.texts(made, ["prompts/system.md"]) == {"prompts/system.md": "Be briefer.\n"}
 
 
-def replace_prompt(tree: Path) -> None:
-    """Have git take another text for the prompt that the new one is compared with."""
-    other = tree / "prompts/system.md"
-    other.write_text("Say nothing.\n", encoding="utf-8")
-    worse = git(tree, "hash-object", "-w", "prompts/system.md").strip()
-    git(tree, "replace", git(tree, "rev-parse", "HEAD:prompts/system.md").strip(), worse)
-    other.write_text("Be kind.\nBe brief.\n", encoding="utf-8")
+def test_a_tree_without_its_git_folder_is_looked_at_all_the_same(repository: Repository, tree: Path) -> None:
+    """The user's repository compares the files; without the tree all of them are gone."""
+    assert edited(repository, tree, lambda tree: remove_tree(tree / ".git")) == Edit(())
+    assert edited(repository, tree, remove_tree).refusal == "its tree is gone"
 
 
-def test_no_object_is_taken_for_another(repository: Repository, tree: Path) -> None:
-    """Both sides would be checked out as the agent likes them; its replacement is taken away."""
-    assert "refs/replace/" in edited(repository, tree, replace_prompt).refusal
-    assert not [name for name in repository.refs() if "replace" in name]
-    repository.add_tree(tree, repository.commit_of("HEAD"))
-    replace_prompt(tree)
-    try:
-        repository.add_tree(tree, repository.commit_of("HEAD"))
-        assert (tree / "prompts/system.md").read_text() == FILES["prompts/system.md"]
-    finally:
-        git(repository.root, "replace", "-d", *git(repository.root, "replace", "-l").split())
-
-
-def test_a_stash_of_the_users_is_as_it_was(repository: Repository, tree: Path) -> None:
-    """A stash is everybody's: what an agent puts there is dropped, what it takes from there is told."""
-    (repository.root / "prompts/tools.md").write_text("Mine.\n", encoding="utf-8")
-    git(repository.root, "stash")
-    stashes = git(repository.root, "stash", "list")
-
-    def stash(tree: Path) -> None:
-        write("prompts/system.md", "Be brief.\n")(tree)
-        git(tree, "stash")
-
-    assert "taken back: refs/stash" in edited(repository, tree, stash).refusal
-    assert git(repository.root, "stash", "list") == stashes
-    mine = repository.refs()["refs/stash"]
-    told = edited(repository, tree, lambda tree: git(tree, "stash", "pop")).refusal
-    assert f"refs/stash (was {mine})" in told
-
-
-def test_a_branch_that_is_gone_or_led_elsewhere_is_told(repository: Repository, tree: Path) -> None:
-    """With what it was; one that has grown is the user's own work, and none of ours."""
-    base = repository.commit_of("HEAD")
-    new = git(repository.root, "commit-tree", f"{base}^{{tree}}", "-p", base, "-m", "More").strip()
-    git(repository.root, "branch", "of-the-user", new)
-    try:
-        for words in (("branch", "-D", "of-the-user"), ("branch", "-f", "of-the-user", base)):
-            told = edited(repository, tree, lambda tree, words=words: git(tree, *words)).refusal
-            assert f"refs/heads/of-the-user (was {new})" in told
-            git(repository.root, "branch", "-f", "of-the-user", base)
-            grown = edited(repository, tree, lambda tree: git(tree, "branch", "-f", "of-the-user", new))
-            assert grown == Edit(())
-    finally:
-        git(repository.root, "branch", "-D", "of-the-user")
-
-
-def test_gits_own_tidying_is_no_tampering(repository: Repository, tree: Path) -> None:
-    """A fetch of the user's may start it at any time."""
-    assert edited(repository, tree, lambda tree: git(tree, "gc", "--prune=now")) == Edit(())
-
-
-@pytest.mark.parametrize("pipe", [False, True])
-def test_a_tree_that_git_no_longer_knows_is_refused(repository: Repository, tree: Path, pipe: bool) -> None:
-    """And git does not wait for what it would read of it."""
-
-    def forget(tree: Path) -> None:
-        head = Path(git(tree, "rev-parse", "--absolute-git-dir").strip(), "HEAD")
-        head.unlink()
-        if pipe:
-            os.mkfifo(head)
-
-    assert "no longer knows" in edited(repository, tree, forget).refusal
-    assert str(tree) in git(repository.root, "worktree", "list")
-
-
-@pytest.mark.parametrize("name", ["home/.gitconfig", "home/.config/git/attributes", "pytest.ini"])
-def test_what_all_repositories_and_tests_above_obey_is_watched(
-    name: str, repository: Repository, tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A filter for every file would change graders while they are checked out, on both sides."""
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
-    file = tmp_path / name if "home" in name else tree.parent / name
-    assert (
-        str(file)
-        in edited(repository, tree, lambda _: write(name, "# x\n")(file.parents[name.count("/")])).refusal
-    )
+def test_what_tests_above_obey_is_watched(repository: Repository, tree: Path) -> None:
+    """A configuration above the tree would change how old and new are tried."""
+    before = obeyed_above(tree)
+    file = tree.parent / "pytest.ini"
+    write("pytest.ini", "# x\n")(tree.parent)
+    assert obeyed_above(tree) == {**before, file: b"# x\n"}
     file.unlink()
 
 
-def test_removing_a_tree_touches_no_other(repository: Repository, tree: Path, tmp_path: Path) -> None:
-    """Neither one of the user's on a disk that is away today, nor what a link in its place leads to."""
-    for name in ("away", "other"):
-        git(repository.root, "worktree", "add", "-q", "--detach", str(tmp_path / name))
-    (tmp_path / "away").rename(tmp_path / "disk")
-    before = git(repository.root, "worktree", "list")
-    repository.add_tree(tree, repository.commit_of("HEAD"))
-    (tree / ".git").unlink()
-    repository.remove_tree(tree)
-    assert git(repository.root, "worktree", "list") == before
-    tree.symlink_to(tmp_path / "other")
-    repository.remove_tree(tree)
-    assert git(repository.root, "worktree", "list") == before
-    assert (tmp_path / "other/prompts/system.md").is_file()
-    (tmp_path / "disk").rename(tmp_path / "away")
-    for name in ("away", "other"):
-        git(repository.root, "worktree", "remove", "--force", str(tmp_path / name))
+def test_of_a_link_in_the_place_of_a_tree_the_link_alone_goes(tmp_path: Path) -> None:
+    """What it leads to is not ours."""
+    write("other/mine.md", "x")(tmp_path)
+    (tmp_path / "tree").symlink_to(tmp_path / "other")
+    delete_tree(tmp_path / "tree")
+    assert not (tmp_path / "tree").is_symlink()
+    assert (tmp_path / "other/mine.md").is_file()
 
 
 def test_a_tree_of_a_sparse_checkout_is_whole(repository: Repository, tree: Path) -> None:
@@ -343,7 +238,7 @@ def test_a_prompt_is_what_is_checked_out_not_what_git_stores(repository: Reposit
     """Leaks would be looked for in a pointer, or in what is encrypted, and agents would be given that."""
     for how in ("clean", "smudge"):
         git(repository.root, "config", f"filter.rot.{how}", "tr a-z n-za-m")
-    attributes = repository.common_dir / "info/attributes"
+    attributes = repository.git_dir / "info/attributes"
     attributes.parent.mkdir(exist_ok=True)
     attributes.write_text("*.md filter=rot\n", encoding="utf-8")
     try:

@@ -10,18 +10,18 @@ from types import ModuleType
 import pytest
 
 from pytest_agenteval.loop.improve.attempts import (
-    WorktreeTask,
+    TreeTask,
     held_out_files,
     prompts_to_replace,
-    read_worktree_suite,
+    read_tree_suite,
 )
 from pytest_agenteval.loop.improve.paired_runs import python_path
 from tests.suites import task, write
 
 
-def place(file: str, held_out: bool = False, **prompts: str) -> WorktreeTask:
+def place(file: str, held_out: bool = False, **prompts: str) -> TreeTask:
     """A task in a file, with its prompts by name."""
-    return WorktreeTask(file, "x", held_out, file, prompts)
+    return TreeTask(file, "x", held_out, file, prompts)
 
 
 def test_everything_of_a_held_out_task_is_its_own_but_nothing_of_dev() -> None:
@@ -57,8 +57,8 @@ def test_files_are_found_where_every_dev_task_shares_a_file_with_a_held_out_one(
     rows = "evals/s/rows.csv"
     tasks = [
         place("evals/s/held/task.json", held_out=True),
-        WorktreeTask("row-1", "x", True, "evals/s/row-1.yaml", {}, rows),
-        WorktreeTask("row-2", "x", False, "evals/s/row-2.yaml", {}, rows),
+        TreeTask("row-1", "x", True, "evals/s/row-1.yaml", {}, rows),
+        TreeTask("row-2", "x", False, "evals/s/row-2.yaml", {}, rows),
     ]
     hidden = [rows, "evals/s/held/task.json", "evals/s/held/workspace/notes.md"]
     assert held_out_files(tasks, [*hidden, "evals/s/suite.yaml"]) == hidden
@@ -69,7 +69,7 @@ def test_a_suite_is_read_with_its_splits_and_prompts(tmp_path: Path) -> None:
     suite = {"name": "s", "kind": "capability", "prompts": {"system": "../prompts/system.md"}}
     both = [task("a"), {**task("b"), "split": "held_out"}]
     write(tmp_path, {"evals/suite.yaml": suite, "evals/both.json": both, "prompts/system.md": "Be kind."})
-    tasks = read_worktree_suite(tmp_path, "evals/suite.yaml")
+    tasks = read_tree_suite(tmp_path, "evals/suite.yaml")
     assert [each.id for each in tasks.dev] == ["a"]
     assert [each.id for each in tasks.held_out] == ["b"]
     assert tasks.tasks[0].prompts == {"system": "prompts/system.md"}

@@ -50,7 +50,7 @@ NO_EFFECT = (
 MOST_REPETITIONS = 8
 
 
-class WorktreeTask(FrozenValue, frozen=True):
+class TreeTask(FrozenValue, frozen=True):
     """A task of a suite, and the paths of its file and prompts from the top of the tree.
 
     ``table`` is the file whose row the task is, if it is one.
@@ -69,23 +69,23 @@ class WorktreeTask(FrozenValue, frozen=True):
         return self.table or self.file
 
 
-class WorktreeSuite(FrozenValue, frozen=True):
+class TreeSuite(FrozenValue, frozen=True):
     """A suite's name, and its tasks in the order of their files."""
 
     name: str
-    tasks: tuple[WorktreeTask, ...]
+    tasks: tuple[TreeTask, ...]
 
     @property
-    def dev(self) -> tuple[WorktreeTask, ...]:
+    def dev(self) -> tuple[TreeTask, ...]:
         """The tasks of split dev, which feedback may show."""
         return tuple(task for task in self.tasks if not task.held_out)
 
     @property
-    def held_out(self) -> tuple[WorktreeTask, ...]:
+    def held_out(self) -> tuple[TreeTask, ...]:
         """The tasks of split held_out, which no coding agent may see."""
         return tuple(task for task in self.tasks if task.held_out)
 
-    def focus(self, buckets: Collection[str]) -> tuple[WorktreeTask, ...]:
+    def focus(self, buckets: Collection[str]) -> tuple[TreeTask, ...]:
         return tuple(task for task in self.dev if task.bucket in buckets)
 
     @property
@@ -93,12 +93,12 @@ class WorktreeSuite(FrozenValue, frozen=True):
         return tuple(dict.fromkeys(task.bucket for task in self.dev))
 
 
-def read_worktree_suite(tree: Path, suite_file: str) -> WorktreeSuite:
+def read_tree_suite(tree: Path, suite_file: str) -> TreeSuite:
     """Read a suite in a tree, by the path of its file from the top; raises ProblemsFound for a broken one."""
     file = tree / suite_file
     suite = load_suite(file)
     tasks = [
-        WorktreeTask(
+        TreeTask(
             id=loaded.task.id,
             bucket=loaded.bucket,
             held_out=loaded.task.split == "held_out",
@@ -111,10 +111,10 @@ def read_worktree_suite(tree: Path, suite_file: str) -> WorktreeSuite:
         )
         for loaded in tasks_of_suite(Suites(tree), file, suite)
     ]
-    return WorktreeSuite(suite.name, tuple(tasks))
+    return TreeSuite(suite.name, tuple(tasks))
 
 
-def held_out_files(tasks: Iterable[WorktreeTask], files: Iterable[str]) -> list[str]:
+def held_out_files(tasks: Iterable[TreeTask], files: Iterable[str]) -> list[str]:
     """Give those of a tree's files that belong to held-out tasks: task files, folders, recordings.
 
     A folder whose task file is called task.json or task.yaml belongs to that task, unless a task of split dev
@@ -146,7 +146,7 @@ def held_out_files(tasks: Iterable[WorktreeTask], files: Iterable[str]) -> list[
 
 
 def prompts_to_replace(
-    tasks: Iterable[WorktreeTask], changed: Collection[str], texts: Mapping[str, str]
+    tasks: Iterable[TreeTask], changed: Collection[str], texts: Mapping[str, str]
 ) -> dict[str, str]:
     """Give the new texts of the changed files by the names that the suite has for them.
 
@@ -244,7 +244,7 @@ class Attempts:
 
     def pair(
         self,
-        tasks: WorktreeSuite,
+        tasks: TreeSuite,
         commits: tuple[str, str],
         trees: tuple[Path, Path],
         order: RunOrder,
@@ -319,7 +319,7 @@ class TrialNeeds(FrozenValue, frozen=True):
         return self.screen if what == "screen" else self.dev
 
 
-def trial_needs(improvement: Improvement, start: Run, tasks: WorktreeSuite) -> TrialNeeds:
+def trial_needs(improvement: Improvement, start: Run, tasks: TreeSuite) -> TrialNeeds:
     dev = {
         (entry.key.task, entry.key.agent, entry.key.model, entry.key.variant)
         for entry in start.entries
@@ -362,7 +362,7 @@ def looks_so_far(results: Path, suite: str) -> int:
 
 
 def confirm_on_held_out(
-    attempts: Attempts, improvement: Improvement, tasks: WorktreeSuite, start: Path, kept: Path
+    attempts: Attempts, improvement: Improvement, tasks: TreeSuite, start: Path, kept: Path
 ) -> HeldOut:
     """Try held-out tasks in both trees, which are checked out for it, and say what they confirm."""
     if not tasks.held_out:

@@ -5,7 +5,6 @@ The coding agent is any command. It works in a tree of its own, and is ended whe
 
 from __future__ import annotations
 
-import hashlib
 import os
 import posixpath
 import re
@@ -14,7 +13,6 @@ import stat
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Literal
 from uuid import uuid4
@@ -29,13 +27,12 @@ from pytest_agenteval.loop.feedback.content import (
     write_feedback,
 )
 from pytest_agenteval.loop.feedback.feedback import make_feedback
-from pytest_agenteval.loop.improve.attempts import WorktreeSuite, held_out_files
+from pytest_agenteval.loop.improve.attempts import TreeSuite, held_out_files
 from pytest_agenteval.loop.improve.paired_runs import CONFIGURATION
 from pytest_agenteval.loop.improve.progress import Improvement, Round
 from pytest_agenteval.loop.improve.repository import (
     NO_FILE,
     REGULAR,
-    STASH,
     ChangedFile,
     Repository,
     git_environment,
@@ -61,17 +58,6 @@ MOST_PATHS = 4
 MOST_PATH = 200
 # A larger file is no prompt.
 MOST_PROMPT_BYTES = 1_000_000
-
-# Settings and files of a repository that make git run programs, overlook files or look elsewhere. What git's
-# own maintenance writes beside them is not included, since that may happen at any time.
-WATCHED = (
-    "config", "config.worktree", "hooks", "info/attributes", "info/exclude", "info/grafts",
-    "info/sparse-checkout", "objects/info/alternates", "objects/info/http-alternates",
-)  # fmt: skip
-
-REPLACEMENTS = "refs/replace/"
-# Prefixes of references that only people who work in the repository move. Others move with each fetch.
-OWN_NAMES = ("refs/heads/", "refs/tags/", STASH)
 
 MOST_LINE = 300
 MOST_LEAKS = 3
@@ -115,7 +101,7 @@ def run_coding_agent(
     time is over, and on Ctrl-C.
     """
     began = time.monotonic()
-    # The folder in which the user stands may be unknown to git, and then no worktree has it.
+    # The folder in which the user stands may be unknown to git, and then no tree has it.
     folder.mkdir(parents=True, exist_ok=True)
     # A child in a session of its own, without a parent, is found by this variable in its environment.
     mark = str(uuid4())
@@ -164,17 +150,6 @@ def _wait_for_end(
             return "ended"
 
 
-class RepositoryState(FrozenValue, frozen=True):
-    """What a repository looked like before a coding agent worked in a tree of it."""
-
-    start: str
-    tree: Path
-    tree_dir: Path
-    refs: Mapping[str, str]
-    config_files: tuple[Path, ...]
-    settings: Mapping[str, str]
-
-
 class Edit(FrozenValue, frozen=True):
     """The prompt files that were changed; ``refusal`` says why the change counts for nothing, if it does."""
 
@@ -190,101 +165,23 @@ def pathspecs_of(globs: Sequence[str], folder: str) -> list[str]:
     return [f":(top,glob){posixpath.normpath(path)}" for path in paths]
 
 
-def repository_state(repository: Repository, start: str, tree: Path, tree_dir: Path) -> RepositoryState:
-    """Note what a coding agent must leave as it is while it works in ``tree``, which is at ``start``."""
-    config_files = (
-        *repository.config_files(),
-        # A pytest that runs in the tree would also obey these, whether or not they are there yet.
-        *(place / name for place in tree.parents for name in (*CONFIGURATION, "conftest.py")),
-    )
-    settings = _watched_digests(repository, tree, tree_dir, config_files)
-    return RepositoryState(start, tree, tree_dir, repository.refs(), config_files, settings)
+def obeyed_above(tree: Path) -> dict[Path, bytes]:
+    """Give the files above a tree that a pytest in it would obey, with their content."""
+    files = (place / name for place in tree.parents for name in (*CONFIGURATION, "conftest.py"))
+    return {path: path.read_bytes() for path in files if path.is_file()}
 
 
-def check_edit(repository: Repository, before: RepositoryState, pathspecs: Sequence[str]) -> Edit:
-    """Say which prompt files were changed, or why the round is refused.
-
-    Git's own settings are checked first: until they are known to be unchanged, no other git command runs.
-    """
-    settings = _watched_digests(repository, before.tree, before.tree_dir, before.config_files)
-    names = {**before.settings, **settings}
-    if tampered := [name for name in names if settings.get(name) != before.settings.get(name)]:
-        names_of = listed_paths(tampered)
-        return Edit((), f"files that git or pytest obeys were changed, look at them: {names_of}")
-    if named := _take_back_commits(repository, before) or _lost_refs(repository, before):
-        return Edit((), named)
-    changes = repository.changes(before.start, before.tree, pathspecs)
+def check_edit(repository: Repository, start: str, tree: Path, pathspecs: Sequence[str]) -> Edit:
+    """Say which prompt files were changed in a tree that was at ``start``, or why the round is refused."""
+    if not tree.is_dir():
+        return Edit((), "its tree is gone")
+    changes = repository.changes(start, tree, pathspecs)
     if outside := [change.path for change in changes if not change.matching]:
         count = pluralize(len(outside), "file")
         return Edit((), f"{count} outside the prompts changed: {listed_paths(outside)}")
-    if refused := [reason for change in changes if (reason := _refused_change(change, before.tree))]:
+    if refused := [reason for change in changes if (reason := _refused_change(change, tree))]:
         return Edit((), listed_paths(refused))
     return Edit(tuple(change.path for change in changes))
-
-
-def _lost_refs(repository: Repository, before: RepositoryState) -> str:
-    """Name branches, tags and stashes that are gone or were moved elsewhere; empty where there are none."""
-    now = repository.refs()
-    # They are not put back: the user may have moved them meanwhile. One that has only grown is the user's own
-    # work.
-    lost = [
-        f"{name} (was {before.refs[name]})"
-        for name in _moved_refs(repository, before)
-        if name.startswith(OWN_NAMES)
-        and name in before.refs
-        and repository.is_lost(name, before.refs[name], now.get(name))
-    ]
-    return f"while it worked, names were taken away or led elsewhere: {listed_paths(lost)}" if lost else ""
-
-
-def _take_back_commits(repository: Repository, before: RepositoryState) -> str:
-    """Say that commits were made, and put back the branches that they were made on; empty without any."""
-    head = _file_text(before.tree_dir / "HEAD")
-    if not head:
-        path = before.tree_dir / "HEAD"
-        # Git reads HEAD of every worktree with each command, and would wait for ever for a pipe that an agent
-        # put there.
-        with suppress(OSError):
-            path.unlink(missing_ok=True)
-            path.write_text(f"{before.start}\n", encoding="utf-8", newline="\n")
-    # Every ref whose history holds the start was made by the agent: the start is a commit that nobody else
-    # knows.
-    replaced = [name for name in _moved_refs(repository, before) if name.startswith(REPLACEMENTS)]
-    moved = [*repository.refs_on(before.start), *replaced]
-    for ref in moved:
-        repository.put_back(ref, before.refs.get(ref))
-    if moved:
-        return f"it made commits or branches of its own, which were taken back: {listed_paths(moved)}"
-    if not head:
-        return "git no longer knows what its tree is a tree of"
-    return "" if head == before.start else "it made a commit of its own: changes are to be left uncommitted"
-
-
-def _moved_refs(repository: Repository, before: RepositoryState) -> list[str]:
-    now = repository.refs()
-    return [name for name in {**before.refs, **now} if now.get(name) != before.refs.get(name)]
-
-
-def _file_text(path: Path) -> str:
-    return path.read_text(encoding="utf-8", errors="replace").strip() if path.is_file() else ""
-
-
-def _watched_digests(
-    repository: Repository, tree: Path, tree_dir: Path, config_files: Sequence[Path]
-) -> dict[str, str]:
-    common = []
-    # hooks is a folder of programs, the others are files; any of them may be a link, or be missing.
-    for path in (repository.common_dir / name for name in WATCHED):
-        common.append(path)
-        common += [Path(place, name) for place, _, files in os.walk(path) for name in files]
-    own = [tree_dir / name for name in ("gitdir", "commondir", "config.worktree")]
-    return {
-        str(path): f"link to {os.readlink(path)}"
-        if path.is_symlink()
-        else f"{path.stat().st_mode:o} {hashlib.sha256(path.read_bytes()).hexdigest()}"
-        for path in (*common, *own, *config_files, tree / ".git")
-        if path.is_file() or path.is_symlink()
-    }
 
 
 def _refused_change(change: ChangedFile, tree: Path) -> str:
@@ -328,7 +225,7 @@ class RoundChange:
         improvement: Improvement,
         old_tree: Path,
         place: Path,
-        tasks: WorktreeSuite,
+        tasks: TreeSuite,
     ) -> None:
         self._repository, self._of, self._old_tree = repository, improvement, old_tree
         self._place, self._tasks = place, tasks
@@ -340,8 +237,7 @@ class RoundChange:
         # Files of the user's own checkout that change while the agent works are named in the log.
         before = set(self._repository.uncommitted())
         edit, ending = self._edit(current, run, tree)
-        # Where git's own files were changed, nobody knows what it would run to find out.
-        after = [] if edit.refusal else self._repository.uncommitted()
+        after = self._repository.uncommitted()
         done = replace(
             current,
             last_line=ending.last_line,
@@ -379,9 +275,9 @@ class RoundChange:
         # The tree starts from a commit without history and without these files, so that git cannot show them.
         hidden = held_out_files(self._tasks.tasks, repository.files(current.base))
         start = repository.without(current.base, hidden)
-        before = repository_state(repository, start, tree, repository.add_tree(tree, start))
+        repository.add_tree(tree, start)
         # The agent could also change the other tree, with which its work is compared.
-        beside = self._beside(current)
+        beside, obeyed = self._beside(current), obeyed_above(tree)
         ending = run_coding_agent(
             self._of.command,
             folder=tree / self._of.folder,
@@ -391,13 +287,16 @@ class RoundChange:
                 "AGENTEVAL_FEEDBACK": str(feedback),
                 "AGENTEVAL_ROUND": str(current.number),
                 "AGENTEVAL_PROMPTS": "\n".join(self._of.globs),
-                # Where its tree is none any more, git must not find the user's checkout further up.
+                # Outside of its tree git must not find the user's checkout further up.
                 "GIT_CEILING_DIRECTORIES": str(tree.parent),
             },
             timeout=self._of.limits.coding_timeout,
         )
-        edit = check_edit(repository, before, self._pathspecs)
-        if not edit.refusal and self._beside(current) != beside:
+        edit = check_edit(repository, start, tree, self._pathspecs)
+        if (now := obeyed_above(tree)) != obeyed:
+            changed = [str(path) for path in {**obeyed, **now} if now.get(path) != obeyed.get(path)]
+            edit = Edit((), f"files that pytest obeys were changed, look at them: {listed_paths(changed)}")
+        elif not edit.refusal and self._beside(current) != beside:
             edit = Edit((), "files beside its tree were changed: those of the state that it begins from")
         return edit, ending
 

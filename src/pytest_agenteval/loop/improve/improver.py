@@ -17,10 +17,10 @@ from msgspec.structs import replace
 from pytest_agenteval.loop.improve.acceptance import decide_round, decide_screen
 from pytest_agenteval.loop.improve.attempts import (
     Attempts,
+    TreeSuite,
     TrialNeeds,
-    WorktreeSuite,
     confirm_on_held_out,
-    read_worktree_suite,
+    read_tree_suite,
     summarize_start,
     trial_needs,
     worst_bucket,
@@ -43,7 +43,7 @@ from pytest_agenteval.loop.improve.progress import (
     read_state,
     write_log,
 )
-from pytest_agenteval.loop.improve.repository import Repository
+from pytest_agenteval.loop.improve.repository import Repository, delete_tree
 from pytest_agenteval.processes.process_groups import end_processes_with_variable, is_running
 from pytest_agenteval.records.evidence import ROUNDING
 from pytest_agenteval.records.record import FrozenValue
@@ -105,10 +105,10 @@ def new_improvement(request: ImproveRequest) -> tuple[Repository, Path, Improvem
     _check_request(request, repository)
     start = repository.commit_of("HEAD")
     inside = suite_file.relative_to(os.path.realpath(repository.root)).as_posix()
-    # Worktrees are made of commits, and would lack a suite that is not committed.
+    # Trees are made of commits, and would lack a suite that is not committed.
     if inside not in repository.files(start, [f":(top,literal){inside}"]):
         raise UsageMistake(f"{request.suite_file}: expected a suite that is committed; git does not know it")
-    tasks = read_worktree_suite(repository.root, inside)
+    tasks = read_tree_suite(repository.root, inside)
     # From the top to where the user stands; the top itself where that is elsewhere.
     real, top = Path(os.path.realpath(request.here)), Path(os.path.realpath(repository.root))
     folder = real.relative_to(top).as_posix() if real.is_relative_to(top) else "."
@@ -145,7 +145,7 @@ def new_improvement(request: ImproveRequest) -> tuple[Repository, Path, Improvem
 
 
 def _check_request(request: ImproveRequest, repository: Repository) -> None:
-    # A change that is in no commit would be in no worktree, so nobody would try it.
+    # A change that is in no commit would be in no tree, so nobody would try it.
     if changed := repository.uncommitted():
         names = listed_paths(changed, MOST_NAMES)
         rule = "expected no uncommitted changes, for trees are made of commits"
@@ -161,7 +161,7 @@ def _check_request(request: ImproveRequest, repository: Repository) -> None:
 
 
 def _check_tasks(
-    repository: Repository, start: str, request: ImproveRequest, folder: str, tasks: WorktreeSuite, suite: str
+    repository: Repository, start: str, request: ImproveRequest, folder: str, tasks: TreeSuite, suite: str
 ) -> None:
     for glob in request.globs:
         # git fails for a pathspec outside of the repository.
@@ -190,7 +190,7 @@ def _make_folder(root: Path, name: str) -> Path:
         # Only now, when nothing can be refused any more.
         place.mkdir(parents=True)
         ignore = root / IMPROVEMENTS.parent / ".gitignore"
-        # Else git status would list worktrees and logs.
+        # Else git status would list trees and logs.
         if not ignore.exists():
             replace_text(ignore, "*\n")
     except OSError as refused:
@@ -304,13 +304,13 @@ class Improver:
     def run(self) -> Improvement:
         """Go on until the end; raises KeyboardInterrupt, and AgentEvalError where nothing can be tried.
 
-        A full disk, or a folder that is gone, is such a case. After KeyboardInterrupt the worktrees stay as
+        A full disk, or a folder that is gone, is such a case. After KeyboardInterrupt the trees stay as
         they are; after other errors they are removed.
         """
         try:
             self._save()
             self._check_out_old(self._state.kept)
-            tasks = read_worktree_suite(self._old_tree, self._state.suite_file)
+            tasks = read_tree_suite(self._old_tree, self._state.suite_file)
             if self._state.start_run is None:
                 self._start(tasks)
             elif not self._state.rounds and not self._state.ended:
@@ -357,7 +357,7 @@ class Improver:
     def _check_out_old(self, commit: str) -> None:
         self._repository.add_tree(self._old_tree, commit)
 
-    def _start(self, tasks: WorktreeSuite) -> None:
+    def _start(self, tasks: TreeSuite) -> None:
         attempts = self._attempts
         order = attempts.order("start", "dev", self._state.repetitions)
         needed = attempts.count(self._old_tree, order)
@@ -371,7 +371,7 @@ class Improver:
         score = f"{self._state.suite} {format_figure(start.score)}"
         self._progress.end(f"{pluralize(start.spent.trials, 'trial')}, {score}; focus: {self._focus_names}")
 
-    def _choose_focus(self, tasks: WorktreeSuite) -> None:
+    def _choose_focus(self, tasks: TreeSuite) -> None:
         """Choose the worst bucket where the user chose none; where none has a miss the improvement ends."""
         assert self._state.start_run is not None
         run, chosen = self._run(self._state.start_run.run), self._state.focus
@@ -392,7 +392,7 @@ class Improver:
 
     # --- rounds
 
-    def _next_round(self, tasks: WorktreeSuite) -> None:
+    def _next_round(self, tasks: TreeSuite) -> None:
         """Take up the interrupted round, or start another, or note why there is none."""
         rounds, limits = self._state.rounds, self._state.limits
         if not rounds or rounds[-1].step == "decided":
@@ -421,9 +421,9 @@ class Improver:
             current = self._screen(current, tasks)
         if current.step == "screened":
             self._try_dev(current, tasks)
-        self._repository.remove_tree(self._tree_of(current))
+        delete_tree(self._tree_of(current))
 
-    def _needs(self, tasks: WorktreeSuite) -> TrialNeeds:
+    def _needs(self, tasks: TreeSuite) -> TrialNeeds:
         assert self._state.start_run is not None
         return trial_needs(self._state, self._run(self._state.start_run.run), tasks)
 
@@ -439,7 +439,7 @@ class Improver:
         self._progress.end(f"{decision}: {one_line(reason, MOST_LINE)}" if reason else decision)
         return self._put(current, decision=decision, reason=reason, step="decided", **changes)
 
-    def _change(self, current: Round, tasks: WorktreeSuite) -> Round:
+    def _change(self, current: Round, tasks: TreeSuite) -> Round:
         self._progress.begin(f"round {current.number}", "coding agent ...")
         place = self._tree_of(current).parent
         change = RoundChange(self._repository, self._state, self._old_tree, place, tasks)
@@ -454,7 +454,7 @@ class Improver:
 
     # --- old against new
 
-    def _screen(self, current: Round, tasks: WorktreeSuite) -> Round:
+    def _screen(self, current: Round, tasks: TreeSuite) -> Round:
         """Try the focus alone, old and new: a change that does not raise its mean costs no whole split."""
         # Where the focus's files hold all tasks of the dev split, a screen would be all of it.
         if self._needs(tasks).screen == 0:
@@ -469,7 +469,7 @@ class Improver:
         self._progress.end(tried.reason)
         return self._put(current, step="screened", screen=tried)
 
-    def _try_dev(self, current: Round, tasks: WorktreeSuite) -> None:
+    def _try_dev(self, current: Round, tasks: TreeSuite) -> None:
         """Try the whole dev split, old and new, and accept or discard the change."""
         self._progress.begin(f"round {current.number}", "dev split ...")
         outcome = self._try(current, tasks, "dev")
@@ -496,7 +496,7 @@ class Improver:
         self._check_out_old(accepted)
 
     def _try(
-        self, current: Round, tasks: WorktreeSuite, part: Literal["screen", "dev"]
+        self, current: Round, tasks: TreeSuite, part: Literal["screen", "dev"]
     ) -> tuple[PairedRuns, TriedPair] | str:
         """Try the old and the new prompts of a round; give the reason as a text where that cannot be done."""
         if not self._attempts.has_room(self._needs(tasks).of(part)):
@@ -513,4 +513,4 @@ class Improver:
     def _remove_trees(self) -> None:
         rounds = [self._tree_of(each) for each in self._state.rounds[-1:]]
         for tree in (self._old_tree, self._folder / "start", *rounds):
-            self._repository.remove_tree(tree)
+            delete_tree(tree)

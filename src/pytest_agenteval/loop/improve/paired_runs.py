@@ -60,7 +60,7 @@ _COLLECTED = re.compile(r"(?:^|\n)(\d+)(?:/\d+)? tests? collected")
 
 
 def python_path(checkout: Path, tree: Path) -> str:
-    """Give PYTHONPATH for a pytest that works in ``tree``, a worktree of the repository at ``checkout``.
+    """Give PYTHONPATH for a pytest that works in ``tree``, a checkout of the repository at ``checkout``.
 
     Places in the checkout are replaced by the same places in the tree, where the tree has them: sources that
     are installed editable, ``src`` folders, entries of the user's own PYTHONPATH. A virtual environment in
@@ -100,7 +100,7 @@ class RunFailed(AgentEvalError):
 class RunOrder(FrozenValue, frozen=True):
     """What is to be tried, and how.
 
-    ``checkout`` is the user's, of which the trees are worktrees; ``folder``, in which pytest works, and the
+    ``checkout`` is the user's, of which the trees are checkouts; ``folder``, in which pytest works, and the
     ``paths`` that are tried are from a tree's top. Runs lie in ``results``, and their names begin with
     ``name``; what pytest prints goes to a file of that name in ``outputs``. ``options`` are the user's.
     """

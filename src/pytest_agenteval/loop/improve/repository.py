@@ -1,8 +1,7 @@
 """The user's repository, as far as an improvement uses it: trees of its own, commits and one branch.
 
 Nothing here touches the user's checkout, index, HEAD or stash. Every git command names the repository, runs
-neither hooks nor a file watcher, and follows no replaced objects: a coding agent may have left all of these
-behind.
+neither hooks nor a file watcher, and follows no replaced objects.
 """
 
 from __future__ import annotations
@@ -19,13 +18,11 @@ from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.text.errors import AgentEvalError, UsageMistake
 
 QUIET = (
-    # A coding agent may have put programs there that git would run for us.
+    # Hooks and watchers are programs for the user's own work.
     *(f"core.hooksPath={os.devnull}", "core.fsmonitor=false", "core.quotePath=false", "gc.auto=0"),
     # A tree is all of its commit, and what is committed is what stands there.
     "core.sparseCheckout=false", "core.safecrlf=false", "core.splitIndex=false",
 )  # fmt: skip
-STASH = "refs/stash"
-GLOBAL = ("config", "attributes", "ignore")
 # Without optional locks git status does not write the user's index; without replacements no object is taken
 # for another; messages are read in English.
 OWN_VARIABLES = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_REPLACE_OBJECTS": "1", "LC_ALL": "C"}
@@ -35,7 +32,7 @@ NOBODY = {f"GIT_{role}_NAME": "agenteval" for role in ("AUTHOR", "COMMITTER")} |
 PLAIN_DIFF = ("--no-ext-diff", "--no-textconv", "--no-color", "--no-renames")
 REGULAR = "100644"
 NO_FILE = "000000"
-NEEDED = "improve works in git worktrees"
+NEEDED = "improve works in checkouts of commits"
 
 
 class GitFailed(AgentEvalError):
@@ -61,8 +58,7 @@ class Repository:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.git_dir = Path(self._rev_parse("--absolute-git-dir"))
-        self.common_dir = Path(os.path.normpath(root / self._rev_parse("--git-common-dir")))
-        self._tree_dirs: dict[Path, Path] = {}
+        self._objects = Path(os.path.normpath(root / self._rev_parse("--git-path", "objects")))
 
     @classmethod
     def around(cls, folder: Path) -> Repository:
@@ -158,81 +154,29 @@ class Repository:
             *(ChangedFile(path, NO_FILE, _mode(tree / path), path in matching) for path in new),
         ]
 
-    def add_tree(self, path: Path, commit: str) -> Path:
-        """Check out a commit in a worktree of its own, on no branch; give the folder that git has for it."""
-        self.remove_tree(path)
-        self._git("worktree", "add", "--quiet", "--force", "--detach", str(path), commit)
-        tree_dir = Path(os.fsdecode(_run(["rev-parse", "--absolute-git-dir"], path)).rstrip("\n"))
-        self._tree_dirs[path] = tree_dir
-        return tree_dir
+    def add_tree(self, path: Path, commit: str) -> None:
+        """Check out a commit in a repository of its own, which borrows the objects of this one.
 
-    def remove_tree(self, path: Path) -> None:
-        """Remove a worktree of ours, whatever is in it; there need not be one."""
-        # Not by git worktree remove: it follows links, and prunes other worktrees that are missing, which are
-        # the user's (on a disk that is away today).
-        known = self._tree_dirs.pop(path, None)
-        places = [*self._tree_dirs_of(path), *([known] if known else [])]
-        if path.is_symlink():
-            path.unlink()
-        for folder in (path, *places):
-            remove_tree(folder)
-
-    def _tree_dirs_of(self, path: Path) -> Iterator[Path]:
-        # Only the folder above is followed: the tree itself may have become a link.
-        own = os.path.join(os.path.realpath(path.parent), path.name, ".git")
-        for pointer in (self.common_dir / "worktrees").glob("*/gitdir"):
-            with suppress(OSError):
-                place = pointer.parent / os.fsdecode(pointer.read_bytes()).strip("\n")
-                if os.path.join(os.path.realpath(place.parent.parent), place.parent.name, place.name) == own:
-                    yield pointer.parent
+        Whatever is committed, stashed or configured there is nothing to the user's repository.
+        """
+        delete_tree(path)
+        path.mkdir(parents=True)
+        with self._index(commit) as index:
+            # By this repository, whose filters and ends of lines are the user's.
+            self._git("checkout-index", "--all", "--force", "--quiet", index=index, tree=path)
+        form = f"--object-format={self._rev_parse('--show-object-format')}"
+        _run(["init", "--quiet", "--template=", form, str(path)], path)
+        own = path / ".git"
+        (own / "objects" / "info" / "alternates").write_text(f"{self._objects}\n", encoding="utf-8")
+        _run(["update-ref", "--no-deref", "HEAD", commit], path)
+        _run(["read-tree", "HEAD"], path)
+        for name in ("user.name", "user.email"):
+            # Who commits there is whoever commits here.
+            with suppress(GitFailed):
+                _run(["config", name, self._text("config", "--get", name)], path)
 
     def set_branch(self, branch: str, commit: str) -> None:
         self._git("update-ref", f"refs/heads/{branch}", commit)
-
-    def refs(self) -> dict[str, str]:
-        """Give the commit of every branch, tag and other ref, by the ref's full name."""
-        rows = self._text("for-each-ref", "--format=%(objectname) %(refname)").splitlines()
-        return {name: commit for commit, _, name in (row.partition(" ") for row in rows)}
-
-    def refs_on(self, commit: str) -> list[str]:
-        """Give the full names of the refs whose history holds a commit."""
-        return self._text("for-each-ref", "--contains", commit, "--format=%(refname)").splitlines()
-
-    def is_lost(self, ref: str, old: str, new: str | None) -> bool:
-        """Whether a ref no longer leads to its old commit: it is gone, or was moved elsewhere."""
-        if new is None:
-            return True
-        if ref == STASH:
-            # A stash is a list: an older entry is still there when a new one lies on top.
-            return old not in self._text("rev-list", "--walk-reflogs", STASH, "--").split()
-        try:
-            self._git("merge-base", "--is-ancestor", old, new)
-        except GitFailed:
-            return old != new
-        return False
-
-    def config_files(self) -> list[Path]:
-        """Give the files from which git reads its settings, the user's own too; they need not exist."""
-        rows = self._listed("config", "--list", "--show-origin", "--name-only", "-z")
-        named = [row.removeprefix("file:") for row in rows if row.startswith("file:")]
-        home, beside = Path.home(), os.environ.get("XDG_CONFIG_HOME")
-        # Files that are missing now may be made by the agent, and would count for every repository.
-        more = [(Path(beside) if beside else home / ".config") / "git" / name for name in GLOBAL]
-        return [*dict.fromkeys((*(self.root / each for each in named), home / ".gitconfig", *more))]
-
-    def put_back(self, ref: str, old: str | None) -> None:
-        """Let a ref point to its old commit again; None removes the ref."""
-        if ref == STASH and old:
-            # A stash is a list, and moving its name alone would only add an entry: newer ones are dropped.
-            while (tip := self.refs().get(STASH)) not in (None, old):
-                self._git("reflog", "delete", "--updateref", "--rewrite", f"{STASH}@{{0}}")
-                # Nothing was dropped: another attempt would not do more.
-                if self.refs().get(STASH) == tip:
-                    break
-            if self.refs().get(STASH) is None:
-                self._git("update-ref", "--create-reflog", STASH, old)
-        else:
-            self._git("update-ref", *((ref, old) if old else ("-d", ref)))
 
     def _commit(self, index: Path, message: str, parent: str) -> str:
         tree = self._text("write-tree", index=index)
@@ -267,8 +211,8 @@ class Repository:
         out = self._git(*arguments, index=index, stdin=stdin, variables=variables)
         return os.fsdecode(out).strip("\n")
 
-    def _rev_parse(self, what: str) -> str:
-        return os.fsdecode(_run(["rev-parse", what], self.root)).rstrip("\n")
+    def _rev_parse(self, *what: str) -> str:
+        return os.fsdecode(_run(["rev-parse", *what], self.root)).rstrip("\n")
 
     def _git(
         self,
@@ -282,6 +226,13 @@ class Repository:
         own = {"GIT_INDEX_FILE": str(index)} if index else {}
         where = [f"--git-dir={self.git_dir}", f"--work-tree={tree or self.root}"]
         return _run([*where, *arguments], tree or self.root, stdin, {**own, **(variables or {})})
+
+
+def delete_tree(path: Path) -> None:
+    """Remove a tree, whatever is in it; of a link in its place the link alone."""
+    if path.is_symlink():
+        path.unlink()
+    remove_tree(path)
 
 
 def _run(
