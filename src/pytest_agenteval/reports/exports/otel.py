@@ -341,16 +341,16 @@ def _traces(run: Run) -> Iterator[tuple[TraceSpan, ...]]:
 
 def _clean_span(span: TraceSpan) -> TraceSpan:
     """Give a span without secrets; half of a surrogate pair, which no protocol takes, becomes ``?``."""
-    events = tuple(SpanEvent(**_clean(asdict(event))) for event in span.events)
-    fields = {name: _clean(getattr(span, name)) for name in ("name", "attributes", "error")}
+    events = tuple(SpanEvent(**_encodable(asdict(event))) for event in span.events)
+    fields = {name: _encodable(getattr(span, name)) for name in ("name", "attributes", "error")}
     return replace(span, events=events, **fields)
 
 
-def _clean(value: Any) -> Any:
+def _encodable(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _clean(inner) for name, inner in value.items()}
+        return {name: _encodable(inner) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_clean(inner) for inner in value]
+        return [_encodable(inner) for inner in value]
     if isinstance(value, str):
         return KNOWN_SECRETS.text(value).encode("utf-8", "replace").decode("utf-8")
     return value

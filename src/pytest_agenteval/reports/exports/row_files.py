@@ -23,7 +23,6 @@ from pytest_agenteval.store.record_files import replacing
 from pytest_agenteval.store.rows import (
     ROW_KINDS,
     Column,
-    ColumnType,
     Row,
     RowContext,
     RowKind,
@@ -269,16 +268,6 @@ TASK_COLUMNS: Mapping[str, tuple[str, str]] = {
 The mean of tasks' scores is the score of a bucket or a suite, as reports have it.
 """
 
-_TYPES: Mapping[ColumnType, str] = {
-    "text": "varchar",
-    "texts": "varchar[]",
-    "json": "varchar",
-    "integer": "bigint",
-    "number": "double",
-    "flag": "boolean",
-    "time": "timestamptz",
-}
-
 _SETTINGS = (
     "set timezone = 'UTC'",
     "set enable_progress_bar = false",
@@ -354,8 +343,9 @@ def _database() -> Iterator[Database]:
         for setting in _SETTINGS:
             database.execute(setting)
         for kind in ROW_KINDS.values():
-            columns = ", ".join(f"{column.name} {_TYPES[column.type]}" for column in kind.columns)
-            database.execute(f"create table {kind.name} ({columns})")
+            database.register("no_rows", arrow_rows(kind, (), "SQL", "sql"))
+            database.execute(f"create table {kind.name} as select * from no_rows")
+            database.unregister("no_rows")
         tasks = ", ".join(f"{value} as {name}" for name, (value, _) in TASK_COLUMNS.items())
         database.execute(f"create view tasks as select {tasks} from trials group by {', '.join(_TASK)}")
         yield database
