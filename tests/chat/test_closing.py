@@ -25,26 +25,6 @@ def open_sessions(loop: asyncio.AbstractEventLoop) -> list[Any]:
     return [session for session in alive if session._loop is loop]
 
 
-@pytest.mark.parametrize(("wire", "stream"), [("openai", False), ("openai", True), ("anthropic", False)])
-def test_a_connection_that_litellm_has_dropped_is_closed_too(
-    wire: str, stream: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """After an hour, or two hundred others, it holds a client no more, and means to close it later."""
-    with asyncio.Runner() as runner, ModelServer([ReplyPlan(text="hello")]) as server:
-        bench = Bench(runner, wire, "litellm")
-        bench.ask(bench.chat(server, stream=stream))
-        clients = litellm_chat._litellm.in_memory_llm_clients_cache
-        monkeypatch.setattr(clients, "max_size_in_memory", 1)
-        clients.evict_cache()
-        held = len(open_sessions(runner.get_loop()))
-        runner.run(litellm_chat.close())
-        still = open_sessions(runner.get_loop())
-
-    assert held >= 1
-    assert still == []
-    assert not clients.cache_dict
-
-
 @pytest.mark.parametrize(
     ("wire", "via"), [("openai", "direct"), ("openai", "litellm"), ("anthropic", "litellm")]
 )

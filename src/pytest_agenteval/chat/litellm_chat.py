@@ -21,7 +21,6 @@ from contextvars import ContextVar
 from importlib import import_module
 from inspect import isawaitable
 from typing import Any, Self, TypeAlias
-from weakref import WeakSet
 
 from msgspec.structs import replace
 
@@ -449,7 +448,6 @@ async def close() -> None:
                 await GLOBAL_LOGGING_WORKER.stop()
     with suppress(AttributeError):  # not every release has these
         await _litellm.close_litellm_async_clients()
-        await _litellm.in_memory_llm_clients_cache.evicted_client_closer.close()
     for_streams = vars(_litellm).pop("module_level_aclient", None)
     if for_streams is not None:  # in the cache only until the first end of a run
         await for_streams.close()
@@ -473,9 +471,6 @@ def _import_litellm() -> None:
             from litellm.litellm_core_utils import core_helpers
 
             core_helpers.__dict__["_FINISH_REASON_MAP"] = FinishReasons(core_helpers._FINISH_REASON_MAP)
-        with suppress(AttributeError):  # a release that closes what it drops in another way
-            clients: Any = litellm.in_memory_llm_clients_cache
-            clients.evicted_client_closer = DroppedClients(clients.evicted_client_closer)
         # What litellm made at import lives until the end: the garbage collector need not visit it again.
         gc.freeze()
         litellm.suppress_debug_info = True
@@ -513,42 +508,3 @@ def _environment(**values: str) -> Iterator[None]:
     finally:
         for name in ours:
             os.environ.pop(name, None)
-
-
-class DroppedClients:
-    """Holds the clients that litellm drops from its cache after an hour until its own closer closes them.
-
-    That closer holds them weakly: a client that is collected before, or still waits when the run ends, would
-    never be closed, and aiohttp would warn about its session.
-    """
-
-    def __init__(self, closer: Any) -> None:
-        self._closer = closer
-        self._owned: WeakSet[Any] = WeakSet()
-        self._held: list[Any] = []
-
-    # These four methods have the names under which litellm calls its own closer.
-    def mark_owned(self, client: object) -> None:
-        """Note that litellm made this client; the user's own clients are not closed here."""
-        with suppress(TypeError):  # as litellm does: an object without weak references is no client
-            self._owned.add(client)
-        self._closer.mark_owned(client)
-
-    def schedule(self, client: object) -> None:
-        with suppress(TypeError):
-            if client in self._owned:
-                self._held.append(client)
-        self._closer.schedule(client)
-
-    def reap(self) -> None:
-        self._closer.reap()
-        if not self._closer.pending_count:
-            self._held.clear()
-
-    async def close(self) -> None:
-        held, self._held = self._held, []
-        for client in held:
-            with suppress(Exception):  # its loop may be closed
-                closing = (getattr(client, "aclose", None) or client.close)()
-                if isawaitable(closing):
-                    await closing

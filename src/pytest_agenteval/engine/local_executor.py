@@ -13,7 +13,6 @@ from pytest_agenteval.engine.executor import (
     ExecutorReport,
     TrialRequest,
 )
-from pytest_agenteval.engine.jobs import limiters_of_run
 from pytest_agenteval.engine.trial import agent_digests, regrade, run_trial
 from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.records.plan import Plan
@@ -52,7 +51,7 @@ class LocalExecutor:
 
     async def ready(self, context: ExecutorContext) -> int:
         """Take note of the run; as many trials run side by side as it allows."""
-        self._context = WorkerContext(self._registry, context, limiters=limiters_of_run(context, self._store))
+        self._context = WorkerContext(self._registry, context, store=self._store)
         return context.concurrency
 
     async def run(self, request: TrialRequest) -> Trial:

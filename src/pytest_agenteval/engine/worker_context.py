@@ -18,6 +18,7 @@ from pytest_agenteval.engine.agent_time import FirstUse, TimeWatch
 from pytest_agenteval.engine.digests import DigestCache, code_digest
 from pytest_agenteval.engine.executor import ExecutorContext, UnusedRecordings
 from pytest_agenteval.engine.grading import GradingService
+from pytest_agenteval.engine.jobs import limiters_of_run
 from pytest_agenteval.processes.threads import close_clients
 from pytest_agenteval.records.factories import AGENT
 from pytest_agenteval.records.limits import Budget
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.cassettes.tape import Library
     from pytest_agenteval.chat.local.vllm_chat import ModelServers
     from pytest_agenteval.chat.rate_limiter import RateLimiter, RateLimiters
+    from pytest_agenteval.chat.rate_shares import ShareStore
     from pytest_agenteval.tools.mcp_tools import ProcessServers, TrialServers
 
 
@@ -98,8 +100,8 @@ class AgentInstance(NamedTuple):
 class WorkerContext:
     """Registered names, agents, prompts and cassettes of one process of the run that ``run`` describes.
 
-    Agents and judges send requests to real models through ``limiters``. ``scratch`` is the folder for
-    workspaces, or None for the system's own.
+    ``store`` shares real models among the run's processes, None for the run's own file. ``scratch`` is the
+    folder for workspaces, or None for the system's own.
     """
 
     def __init__(
@@ -108,10 +110,11 @@ class WorkerContext:
         run: ExecutorContext = ExecutorContext(),  # noqa: B008  # a frozen value: no run in particular
         *,
         scratch: Path | None = None,
-        limiters: RateLimiters | None = None,
+        store: ShareStore | None = None,
     ) -> None:
         self.registry, self.run, self.scratch = registry, run, scratch
-        self._limiters = limiters
+        self._store = store
+        self._limiters: RateLimiters | None = None
         self.grading = GradingService(registry)
         self.digest_cache = DigestCache()
         self.time = TimeWatch()
@@ -153,11 +156,11 @@ class WorkerContext:
 
     def rate_limiter(self, model: Model) -> RateLimiter:
         """Return the limiter that every request to this model waits for, whoever sends it."""
-        from pytest_agenteval.chat.rate_limiter import RateLimiters, limiter_of
+        from pytest_agenteval.chat.rate_limiter import limiter_of
 
         with self._opening:
             if self._limiters is None:
-                self._limiters = RateLimiters()
+                self._limiters = limiters_of_run(self.run, self._store)
         return limiter_of(self._limiters, model, self.run.limits)
 
     def agent_instance(self, task: PlannedTask, variant: Variant) -> AgentInstance | None:
