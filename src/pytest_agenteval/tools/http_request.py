@@ -10,18 +10,25 @@ import json
 import os
 import re
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 from weakref import WeakKeyDictionary
 
+from pytest_agenteval.cassettes.http.scope import close_copies, copy_of_loop
 from pytest_agenteval.cassettes.interaction import Request, Response, text_of
 from pytest_agenteval.processes.threads import close_at_end
 from pytest_agenteval.text.json_values import ABSENT, compact_json, loose_path, text_digest, value_at
 from pytest_agenteval.text.secret_forms import MARK
-from pytest_agenteval.tools.http_declaration import Chosen, ProviderSpec, RequestSpec, TokenSpec
+from pytest_agenteval.tools.http_declaration import (
+    TOKEN,
+    Chosen,
+    ProviderSpec,
+    RequestSpec,
+    TokenSpec,
+    ToolDeclaration,
+)
 from pytest_agenteval.tools.request_values import (
     Args,
     SecretLookup,
@@ -107,27 +114,6 @@ class RequestTemplate:
         return Request(self.method, uri, text, headers)
 
 
-@dataclass(frozen=True, slots=True)
-class TokenRequest:
-    """The request that gives the token for all others, and where the token stands in its response."""
-
-    template: RequestTemplate
-    path: str
-    expires: str
-    lasts: float
-
-
-@dataclass(frozen=True, slots=True)
-class ToolEndpoint:
-    """Where the calls of one tool are sent; a ``base`` replaces the provider's address."""
-
-    tool: str
-    provider: str
-    template: RequestTemplate
-    token: TokenRequest | None = None
-    base: str = ""
-
-
 def _address_value(url: str | Chosen, base: str) -> TemplateValue:
     if isinstance(url, Chosen):
         return chosen(url.template, lambda inner: _address_value(inner, base))
@@ -156,44 +142,76 @@ def _whole_number(value: Any) -> Any:
 
 SECONDS = 30.0
 
-
-@dataclass(slots=True)
-class _OfLoop:
-    """The client of one loop, and its locks."""
-
-    holder: AsyncGenerator[httpx.AsyncClient]
-    client: httpx.AsyncClient
-    locks: dict[str, asyncio.Lock] = field(default_factory=dict)
-
-
-# A client's connections can be used only on the loop on which they were opened.
-_of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, _OfLoop] = WeakKeyDictionary()
+# The tokens of this process, each with the moment when it is to be requested again, by what requests it.
 _tokens: dict[str, tuple[str, float]] = {}
+_requesting: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Lock]] = WeakKeyDictionary()
 
 
-async def send_call(endpoint: ToolEndpoint, args: Mapping[str, Any]) -> Response:
-    """Send a call with its secrets, and with a token if the endpoint needs one."""
-    variable = "AGENTEVAL_TOOLS_BASE_" + endpoint.provider.upper().replace("-", "_")
-    base = endpoint.base or (os.environ.get(variable, "") if endpoint.provider else "")
-    if endpoint.token is None:
-        return await _exchange(endpoint.template, args, os.environ, base)
-    key, token = await _token(endpoint, endpoint.token, base)
-    response = await _exchange(endpoint.template, args, {**os.environ, "token": token}, base)
-    if response.status == 401:  # the token may expire earlier than stated
-        _tokens.pop(key, None)
-    return response
+class ToolEndpoint:
+    """Where the calls of one tool are sent; a ``base`` replaces the provider's address."""
+
+    def __init__(self, declared: ToolDeclaration, provider: ProviderSpec | None, base: str = "") -> None:
+        self.template = RequestTemplate(declared.request, provider, declared.parameters)
+        self._token = declared.token or (provider.token if provider else None)
+        self._token_template = None if self._token is None else RequestTemplate(self._token, provider, {})
+        self._name = provider.name if provider else ""
+        self._who, self._base = self._name or declared.name, base
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The variables whose values are sent."""
+        templates = [self.template, *([self._token_template] if self._token_template else [])]
+        variables = (name for template in templates for value in template.values for name in value.secrets)
+        return tuple(name for name in dict.fromkeys(variables) if name != TOKEN)
+
+    async def send(self, args: Mapping[str, Any]) -> Response:
+        """Send a call with its secrets, and with a token if it needs one."""
+        variable = "AGENTEVAL_TOOLS_BASE_" + self._name.upper().replace("-", "_")
+        base = self._base or (os.environ.get(variable, "") if self._name else "")
+        if self._token is None or self._token_template is None:
+            return await _exchange(self.template, args, os.environ, base)
+        key, token = await self._token_of(self._token, self._token_template, base)
+        response = await _exchange(self.template, args, {**os.environ, TOKEN: token}, base)
+        if response.status == 401:  # the token may expire earlier than stated
+            _tokens.pop(key, None)
+        return response
+
+    async def _token_of(self, spec: TokenSpec, template: RequestTemplate, base: str) -> tuple[str, str]:
+        """Give the key of a token and the token; concurrent callers share one request."""
+        key = text_digest(repr([template.request({}, os.environ.__getitem__, base)]))
+        locks = _requesting.setdefault(asyncio.get_running_loop(), {})
+        async with locks.setdefault(key, asyncio.Lock()):
+            held = _tokens.get(key)
+            if held is None or held[1] <= time.monotonic():
+                response = await _exchange(template, {}, os.environ, base)
+                body = None
+                with suppress(ValueError):
+                    body = json.loads(text_of(response.body))
+                value = value_at(body, loose_path(spec.path))
+                if response.status >= 400 or not isinstance(value, str) or not value:
+                    raise ToolFailed(f"{self._who} gave no token: HTTP {response.status}", "no_token")
+                seconds = value_at(body, loose_path(spec.expires))
+                lasts = float(seconds) if isinstance(seconds, int | float) else spec.lasts
+                # A new one is fetched a minute before it ends, or after half its time if that is later.
+                held = _tokens[key] = value, time.monotonic() + max(lasts - 60.0, lasts / 2)
+        return key, held[0]
 
 
 async def loop_client() -> httpx.AsyncClient:
-    """Give the client of the running loop, which is closed with the loop."""
-    return (await _of_this_loop()).client
+    """Give the client of the running loop, which is closed with the loop: it works on no other."""
+    close_at_end(close_copies)
+    client: httpx.AsyncClient = await copy_of_loop(
+        asyncio.get_running_loop(), loop_client, _new_client, lambda client: client.aclose()
+    )
+    return client
 
 
-async def close_client() -> None:
-    """Close the running loop's client; a loop that ends properly closes it by itself."""
-    held = _of_loops.get(asyncio.get_running_loop())
-    if held is not None:
-        await held.holder.aclose()
+def _new_client(_: object) -> httpx.AsyncClient:
+    import httpx
+
+    from pytest_agenteval.cassettes.http.loopback_address import client_tls
+
+    return httpx.AsyncClient(timeout=SECONDS, verify=client_tls())
 
 
 async def _exchange(
@@ -210,6 +228,7 @@ async def _exchange(
         return used[-1]
 
     request = template.request(args, secret, base)
+    host = request.uri.partition("://")[2].partition("/")[0]
     try:
         client = await loop_client()
         # httpx's own timeout holds for each operation, and not for the request as a whole.
@@ -222,60 +241,10 @@ async def _exchange(
                 headers=[(name.encode(), value.encode()) for name, (value,) in request.headers.items()],
             )
     except (httpx.InvalidURL, httpx.LocalProtocolError) as failed:
-        message = f"no request to {_host(request)} can be made of this: {type(failed).__name__}"
+        message = f"no request to {host} can be made of this: {type(failed).__name__}"
         raise ToolFailed(message, "bad_arguments") from None
     except (httpx.HTTPError, TimeoutError) as failed:
-        raise ToolFailed(f"{_host(request)} did not answer: {type(failed).__name__}", "unreachable") from None
+        raise ToolFailed(f"{host} did not answer: {type(failed).__name__}", "unreachable") from None
     # A provider may repeat a key in its reply, and the name of the key's variable may not look secret.
     body = Redactor(used).text(reply.text)
     return Response(reply.status_code, reply.reason_phrase, dict(reply.headers), body)
-
-
-async def _token(endpoint: ToolEndpoint, token: TokenRequest, base: str) -> tuple[str, str]:
-    """Give the key of a token and the token; concurrent callers share one request."""
-    key = text_digest(repr([token.template.request({}, os.environ.__getitem__, base)]))
-    of_loop = await _of_this_loop()
-    async with of_loop.locks.setdefault(key, asyncio.Lock()):
-        held = _tokens.get(key)
-        if held is None or held[1] <= time.monotonic():
-            response = await _exchange(token.template, {}, os.environ, base)
-            body = None
-            with suppress(ValueError):
-                body = json.loads(text_of(response.body))
-            value = value_at(body, loose_path(token.path))
-            if response.status >= 400 or not isinstance(value, str) or not value:
-                who = endpoint.provider or endpoint.tool
-                raise ToolFailed(f"{who} gave no token: HTTP {response.status}", "no_token")
-            seconds = value_at(body, loose_path(token.expires))
-            lasts = float(seconds) if isinstance(seconds, int | float) else token.lasts
-            # A new one is fetched a minute before it ends, or after half its time if that is later.
-            held = _tokens[key] = value, time.monotonic() + max(lasts - 60.0, lasts / 2)
-    return key, held[0]
-
-
-async def _of_this_loop() -> _OfLoop:
-    loop = asyncio.get_running_loop()
-    held = _of_loops.get(loop)
-    if held is None:
-        holder = _client_of(loop)
-        held = _OfLoop(holder, await anext(holder))
-        _of_loops[loop] = held
-        close_at_end(close_client)
-    return held
-
-
-async def _client_of(loop: asyncio.AbstractEventLoop) -> AsyncGenerator[httpx.AsyncClient]:
-    """Hold a client as long as its loop runs."""
-    import httpx
-
-    # asyncio.run closes the async generators of its loop, and this one then closes its client.
-    client = httpx.AsyncClient(timeout=SECONDS)
-    try:
-        yield client
-    finally:
-        _of_loops.pop(loop, None)
-        await client.aclose()
-
-
-def _host(request: Request) -> str:
-    return request.uri.partition("://")[2].partition("/")[0]

@@ -21,7 +21,6 @@ from pytest_agenteval.text.json_values import ABSENT, compact_json, loose_path, 
 from pytest_agenteval.text.patterns import Pattern
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 from pytest_agenteval.tools.http_declaration import (
-    TOKEN,
     DeclarationProblem,
     ErrorSpec,
     PartSpec,
@@ -32,7 +31,7 @@ from pytest_agenteval.tools.http_declaration import (
     provider_problems,
     tool_problems,
 )
-from pytest_agenteval.tools.http_request import RequestTemplate, TokenRequest, ToolEndpoint
+from pytest_agenteval.tools.http_request import ToolEndpoint
 from pytest_agenteval.tools.request_values import Args, compile_value
 from pytest_agenteval.tools.tool import Tool, ToolFailed, ToolResult
 
@@ -203,21 +202,12 @@ class HttpWire:
     """
 
     def __init__(self, declared: ToolDeclaration, provider: ProviderSpec | None, base: str = "") -> None:
-        self.template = RequestTemplate(declared.request, provider, declared.parameters)
-        token_spec = declared.token or (provider.token if provider else None)
-        token = None
-        if token_spec is not None:
-            template = RequestTemplate(token_spec, provider, {})
-            token = TokenRequest(template, token_spec.path, token_spec.expires, token_spec.lasts)
-        name = provider.name if provider else ""
-        self._endpoint = ToolEndpoint(declared.name, name, self.template, token, base)
+        self._endpoint, self._tool = ToolEndpoint(declared, provider, base), declared.name
+        self.template = self._endpoint.template
         errors = (*declared.errors, *(provider.errors if provider else ()))
         self._mapping = ResponseMapping(declared.result, errors)
-        templates = (self.template, *([token.template] if token else []))
-        variables = (name for template in templates for value in template.values for name in value.secrets)
-        self._secrets = tuple(name for name in dict.fromkeys(variables) if name != TOKEN)
         KNOWN_SECRETS.know_variables(
-            (*self._secrets, *declared.secrets, *(provider.secrets if provider else ()))
+            (*self._endpoint.secrets, *declared.secrets, *(provider.secrets if provider else ()))
         )
 
     def request(self, args: Mapping[str, Any]) -> Request:
@@ -227,15 +217,11 @@ class HttpWire:
         return self._mapping.result(response, self.template.filled(args))
 
     async def send(self, args: Mapping[str, Any]) -> Response:
-        from pytest_agenteval.tools.http_request import send_call
-
-        missing = [name for name in self._secrets if not os.environ.get(name)]
+        missing = [name for name in self._endpoint.secrets if not os.environ.get(name)]
         if missing:
             names = " and ".join(f"${name}" for name in missing)
-            raise UsageMistake(
-                f"the tool {self._endpoint.tool!r} asks its provider, which takes {names}: not set"
-            )
-        response = await send_call(self._endpoint, args)
+            raise UsageMistake(f"the tool {self._tool!r} asks its provider, which takes {names}: not set")
+        response = await self._endpoint.send(args)
         headers = {name: value for name, value in response.headers.items() if name.lower() == "content-type"}
         return Response(response.status, response.message, headers, response.body)
 

@@ -148,8 +148,10 @@ def _connection(parts: SplitResult) -> HTTPConnection:
             host, port = proxy.hostname or "", proxy.port
         return HTTPConnection(host, port or 80, timeout=SILENCE_S)
     if proxy is None:
-        return HTTPSConnection(host, port or 443, timeout=SILENCE_S, context=_tls())
-    connection = HTTPSConnection(proxy.hostname or "", proxy.port or 80, timeout=SILENCE_S, context=_tls())
+        return HTTPSConnection(host, port or 443, timeout=SILENCE_S, context=client_tls())
+    connection = HTTPSConnection(
+        proxy.hostname or "", proxy.port or 80, timeout=SILENCE_S, context=client_tls()
+    )
     connection.set_tunnel(host, port or 443, dict(_proxy_credentials(proxy)))
     return connection
 
@@ -174,8 +176,8 @@ def _proxy_credentials(proxy: SplitResult) -> list[tuple[str, str]]:
 
 
 @cache
-def _tls() -> SSLContext:
-    """Give what certificates are checked with: the same that other clients of this process do."""
+def client_tls() -> SSLContext:
+    """Give what certificates are checked with: made once, since that takes longer than many requests."""
     import httpx
 
     return httpx.create_ssl_context()

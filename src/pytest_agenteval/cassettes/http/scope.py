@@ -67,7 +67,7 @@ async def copy_of_loop(
     make: Callable[[Any], Any],
     close: Callable[[Any], Awaitable[None]],
 ) -> Any:
-    """Give this loop's copy of a client's pool, made at first use; it is closed as the loop ends."""
+    """Give this loop's copy of what works on one loop only, made at first use; it is closed as that ends."""
     held = _loop_copies.get(loop)
     if held is None:
         by_original: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
@@ -77,6 +77,13 @@ async def copy_of_loop(
     if copied is None:
         copied = held.by_original[original] = make(original), close
     return copied[0]
+
+
+async def close_copies() -> None:
+    """Close the running loop's copies; a loop that is shut down properly does that by itself."""
+    held = _loop_copies.get(asyncio.get_running_loop())
+    if held is not None:
+        await held.closing.aclose()
 
 
 def drop_copy(original: Any) -> Any | None:

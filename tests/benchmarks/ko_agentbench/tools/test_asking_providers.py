@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.benchmarks.ko_agentbench.register import korean_tools
+from pytest_agenteval.cassettes.http import scope
 from pytest_agenteval.tasks.validation import spec_of
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.tools import http_request
@@ -189,13 +190,13 @@ def test_a_loop_that_ends_closes_its_client() -> None:
     with playing(lambda request: (200, PLACES)) as kakao:
         tool = tool_at("PlaceSearch_kakao", "kakao", kakao.base)
         asyncio.run(call_tool(tool, {"keyword": "숲"}))
-        assert not http_request._of_loops
+        assert not scope._loop_copies
 
         loop = asyncio.new_event_loop()  # of one that is only closed, the client is closed by hand
         loop.run_until_complete(call_tool(tool, {"keyword": "숲"}))
-        loop.run_until_complete(http_request.close_client())
+        loop.run_until_complete(scope.close_copies())
         loop.close()
-    assert not http_request._of_loops
+    assert not scope._loop_copies
 
 
 @pytest.mark.parametrize("text", ["x" * 70_000, "a\r\nb"], ids=["too-long", "line-break"])
