@@ -23,6 +23,7 @@ from pytest_agenteval.engine.executor import (
 )
 from pytest_agenteval.engine.local_executor import LocalExecutor
 from pytest_agenteval.engine.process_executor import ProcessExecutor
+from pytest_agenteval.engine.worker import pickle_result, read_result
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.plan import Conditions, Model, Plan, PlannedTask
 from pytest_agenteval.registry.registry import Registry
@@ -191,16 +192,16 @@ def test_where_the_conftests_could_not_be_loaded_each_request_gets_the_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """So it is for trials and calibrations; a plan that cannot be unpickled says so."""
-    monkeypatch.setattr(process_executor._Worker, "broken", "RuntimeError: only in the first")
-    trial = pickle.loads(process_executor.run_pickled(pickle.dumps(TrialRequest(PLAN))))
+    monkeypatch.setattr(process_executor._Here, "broken", "RuntimeError: only in the first")
+    trial = read_result(process_executor.carry_out(pickle.dumps(TrialRequest(PLAN))))
     assert (trial.ending, trial.cause) == ("errored", "executor")
     assert trial.message == "RuntimeError: only in the first"
     request: Any = CalibrationRequest(None, Conditions())  # type: ignore[arg-type]  # nobody looks at it
-    result = pickle.loads(process_executor.calibrate_pickled(pickle.dumps(request)))
+    result = read_result(process_executor.carry_out(pickle.dumps(request)))
     assert (result.error.cause, result.error.message) == ("executor", "RuntimeError: only in the first")
     assert process_executor.close_worker() == ExecutorReport()
     with pytest.raises(ExecutorBroken, match="the plan cannot be read in another process: "):
-        process_executor.run_pickled(b"no pickle")
+        read_result(process_executor.carry_out(b"no pickle"))
 
 
 class _Closed:
@@ -236,7 +237,7 @@ def test_a_state_that_cannot_be_pickled_becomes_text_or_breaks_its_own_trial() -
     for mute in (False, True):
         answer = Answer("Mina", {"screen": _Unsendable(mute)})
         ended = replace(trial, outcome=replace(trial.outcome, answer=answer))
-        arrived.append(pickle.loads(process_executor.pickle_trial(ended, plan)))
+        arrived.append(pickle.loads(pickle_result(ended, TrialRequest(plan))))
 
     assert arrived[0].outcome.answer.state == {"screen": "<a screen>"}
     assert arrived[1].ending == "errored"

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeGuard, TypeVar
 
-from pytest_agenteval.engine.tracebacks import exception_line
 from pytest_agenteval.records.plan import Conditions, Plan
 from pytest_agenteval.records.record import NOTHING, Record
 from pytest_agenteval.records.transcript import NO_USAGE, Usage
@@ -229,16 +227,6 @@ def number_argument(executor: str, argument: str, expected: str, default: int) -
     if not argument.isdecimal() or int(argument) == 0:
         raise UsageMistake(f"--agent-executor={executor}:{argument}: expected {expected}")
     return int(argument)
-
-
-def pickle_request(request: object) -> bytes:
-    """Pickle a request for another process; raises ExecutorBroken if it cannot be pickled."""
-    try:
-        return pickle.dumps(request)
-    # A user's fixture may have put an object of its own into a task.
-    except Exception as raised:
-        problem = f"the plan cannot be sent to another process: {exception_line(raised)}"
-        raise ExecutorBroken(problem) from None
 
 
 async def result_of(future: Future[T]) -> T:

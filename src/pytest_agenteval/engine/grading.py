@@ -7,14 +7,8 @@ import contextvars
 import inspect
 import reprlib
 import sys
-import threading
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
-from functools import partial
 from numbers import Real
-from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias
 
 from msgspec.structs import replace
@@ -29,7 +23,7 @@ from pytest_agenteval.graders.grader import (
     is_quick,
     own_threshold,
 )
-from pytest_agenteval.processes.threads import DaemonThread
+from pytest_agenteval.processes.threads import DaemonThreads
 from pytest_agenteval.records.evidence import CRASH, ROUNDING, UNDECIDED, Check, Evidence, Grade, Outcome
 from pytest_agenteval.records.plan import Kind, PlannedGrader, PlannedTask
 from pytest_agenteval.records.record import Record
@@ -166,18 +160,6 @@ class GraderHangs(TrialBroken):
 class GraderRun:
     """One grader of one trial, and what it returned or raised."""
 
-    __slots__ = (
-        "answered",
-        "evidence",
-        "grader",
-        "is_async",
-        "is_quick",
-        "judges",
-        "planned",
-        "raised",
-        "returned",
-    )
-
     def __init__(
         self,
         planned: PlannedGrader,
@@ -289,115 +271,6 @@ class GraderRun:
         return ErrorDetails(CRASH, f"{label} raised {exception_line(raised)}", trace)
 
 
-# Seconds that work waits behind other work before it gets a thread of its own.
-PATIENCE = 0.02
-
-
-@dataclass(slots=True)
-class _Work:
-    """A piece of work, and the future of its caller."""
-
-    work: Callable[[], Any]
-    future: asyncio.Future[Any]
-    context: contextvars.Context = field(default_factory=contextvars.copy_context)
-    result: Any = None
-    raised: BaseException | None = None
-
-    def do(self) -> None:
-        if self.future.cancelled():
-            return
-        try:
-            self.result = self.context.run(self.work)
-        # It is raised again for the caller that waits.
-        except BaseException as raised:
-            self.raised = raised
-
-    def settle(self) -> None:
-        if self.future.done():
-            return
-        if self.raised is not None:
-            self.future.set_exception(self.raised)
-        else:
-            self.future.set_result(self.result)
-
-
-class BatchedThreads:
-    """Does work in daemon threads: in one while all work is quick, in more when some of it is slow.
-
-    Work that is added in the same turn of the loop goes to the thread together, and comes back together:
-    changing threads costs more than most of the work. Belongs to one loop.
-    """
-
-    def __init__(self) -> None:
-        self._new: list[_Work] = []
-        self._waiting: SimpleQueue[_Work | None] = SimpleQueue()
-        self._done: deque[_Work] = deque()
-        self._open = 0
-        self._first: threading.Thread | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-
-    async def run(self, work: Callable[[], Any]) -> Any:
-        """Do the work and return its result; it sees the context variables of the caller."""
-        self._loop = asyncio.get_running_loop()
-        job = _Work(work, self._loop.create_future())
-        if not self._new:
-            self._loop.call_soon(self._send)
-        self._new.append(job)
-        return await job.future
-
-    def close(self) -> None:
-        """End the threads; work that never ends does not hold up the end of the process."""
-        self._waiting.put(None)
-
-    def _send(self) -> None:
-        jobs, self._new = self._new, []
-        if self._first is None:
-            self._start()
-        if not self._open and self._loop is not None:
-            self._loop.call_later(PATIENCE, self._look_after)
-        self._open += len(jobs)
-        for job in jobs:
-            self._waiting.put(job)
-
-    def _look_after(self) -> None:
-        """Return what is done to its callers, and start more threads for what still waits."""
-        self._settle()
-        for _ in range(self._waiting.qsize()):
-            self._start()
-        if self._open and self._loop is not None:
-            self._loop.call_later(PATIENCE, self._look_after)
-
-    def _start(self) -> None:
-        # The newest thread is the one that stays: an older one may never return.
-        self._first = DaemonThread(self._serve, self._loop, "agenteval-graders")
-        self._first.start()
-
-    def _serve(self) -> None:
-        job = self._next()
-        while job is not None:
-            job.do()
-            self._done.append(job)
-            if self._waiting.empty() and self._loop is not None:
-                # If the loop is closed, nobody waits any more.
-                with suppress(RuntimeError):
-                    self._loop.call_soon_threadsafe(self._settle)
-            job = self._next()
-
-    def _next(self) -> _Work | None:
-        thread = threading.current_thread()
-        if isinstance(thread, DaemonThread) and thread is self._first:
-            return thread.next(self._waiting.get)
-        try:
-            return self._waiting.get_nowait()
-        except Empty:
-            return None
-
-    def _settle(self) -> None:
-        while self._done:
-            self._open -= 1
-            self._done.popleft().settle()
-
-
 # How many graders, and plans of graders, are remembered.
 MOST_GRADERS = 1024
 # The cause of a trial without any decided grade, or with a required one that is undecided.
@@ -433,7 +306,7 @@ class GradingService:
         self._registry = registry
         self._graders: dict[str, Grader] = {}
         self._by_plan: dict[int, tuple[PlannedGrader, Grader]] = {}
-        self._threads = BatchedThreads()
+        self._threads: DaemonThreads | None = None
 
     def grader(self, planned: PlannedGrader) -> Grader:
         """Return the grader that a task names, made once for each configuration."""
@@ -487,7 +360,10 @@ class GradingService:
             try:
                 # Unlike ``wait_for``, it needs no task of its own.
                 async with asyncio.timeout(GRADING_S):
-                    await self._threads.run(partial(_start_all, runs))
+                    loop = asyncio.get_running_loop()
+                    self._threads = self._threads or DaemonThreads(loop)
+                    in_context = contextvars.copy_context().run
+                    await loop.run_in_executor(self._threads, in_context, _start_all, runs)
             except TimeoutError:
                 for run in runs:
                     run.give_up()
@@ -496,7 +372,8 @@ class GradingService:
 
     def close(self) -> None:
         """End the threads; a grader that never returns does not hold up the end."""
-        self._threads.close()
+        if self._threads is not None:
+            self._threads.shutdown()
 
 
 def _start_all(runs: Sequence[GraderRun]) -> None:

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-import logging
 import os
-import pickle
 import signal
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
-from multiprocessing import connection, get_context, parent_process
+from contextlib import contextmanager
+from multiprocessing import get_context
 from multiprocessing.context import SpawnContext, SpawnProcess
 from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Event
-from pathlib import Path
 from time import monotonic, sleep
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any
 
 from pytest_agenteval.engine.executor import (
     CalibrationRequest,
@@ -33,143 +28,66 @@ from pytest_agenteval.engine.executor import (
     UnusedRecordings,
     merge_unused,
     number_argument,
-    pickle_request,
     result_of,
 )
-from pytest_agenteval.engine.jobs import NullObserver, TrialJob
-from pytest_agenteval.engine.local_executor import LocalExecutor
-from pytest_agenteval.engine.pool import Pool
 from pytest_agenteval.engine.tracebacks import exception_line
-from pytest_agenteval.engine.trial import errored_trial
-from pytest_agenteval.processes.captured_output import TrialLogHandler, redirect_streams
-from pytest_agenteval.processes.process_groups import end_owned_groups
-from pytest_agenteval.records.plan import Plan
+from pytest_agenteval.engine.worker import Worker, pickle_refusal, pickle_request, pickle_result, read_result
+from pytest_agenteval.processes.process_groups import end_with_parent
 from pytest_agenteval.records.trial import ErrorDetails, Trial
-from pytest_agenteval.registry.registration import load_registry
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.text.errors import UsageMistake
-from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 # Seconds between two looks at whether the run has been stopped.
 STOP_CHECK_S = 0.1
-# Seconds that what is still running has to come to its end.
-WORKER_CLOSING_S = 1.5
 
 
-class _Worker:
-    """The pool of this process; if it could not be made, the reason."""
+class _Here:
+    """The worker of this process; if it could not be made, the reason."""
 
-    pool: Pool | None = None
+    worker: Worker | None = None
     broken = "nothing was started"
     stopping: Event
 
 
 def start_worker(context: ExecutorContext, stopping: Event) -> None:
     """Prepare for requests; never raises, which would only look as if the process were gone."""
-    _Worker.stopping = stopping
+    _Here.stopping = stopping
     # A terminal sends Ctrl-C to all processes, and the parent process handles it. This is a function, as
     # programs that tools start would inherit a signal that is ignored.
     signal.signal(signal.SIGINT, lambda *_: None)
     # The parent blocked the signal while this process came up.
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    threading.Thread(target=_end_with_parent, name="agenteval-orphan", daemon=True).start()
+    # Nobody would see the results of a process whose parent was killed.
+    end_with_parent(os.getppid())
     try:
-        registry = load_registry(map(Path, context.conftests), context.pytest_options)
-        hide_secrets(context)
-        redirect_output(context)
-        _Worker.pool = Pool(LocalExecutor(registry), context, NullObserver())
+        _Here.worker = Worker(context)
     except UsageMistake as mistake:
-        _Worker.broken = str(mistake)
+        _Here.broken = str(mistake)
     # A conftest may raise anything.
     except BaseException as raised:
-        _Worker.broken = exception_line(raised)
-    # What was imported lives until the end, so the collector need not look through it.
-    gc.freeze()
+        _Here.broken = exception_line(raised)
 
 
-def run_pickled(pickled: bytes) -> bytes:
-    """Carry out a pickled request; returns the pickled trial, or nothing if the run was stopped."""
+def carry_out(pickled: bytes) -> bytes:
+    """Carry out a pickled request; returns the pickled result, or nothing if the run was stopped."""
+    worker = _Here.worker
+    if worker is None:
+        return pickle_refusal(pickled, _Here.broken)
     try:
-        request: TrialRequest = pickle.loads(pickled)
-    # It may hold an object of a class that only the parent process can import.
-    except Exception as raised:
-        message = f"the plan cannot be read in another process: {exception_line(raised)}"
-        raise ExecutorBroken(message) from None
-    if _Worker.pool is None:
-        return pickle.dumps(errored_trial(request.plan, ExecutorBroken(_Worker.broken)))
-    workspace = Path(request.workspace) if request.workspace else None
-    stored = request.stored
-    job = TrialJob(request.plan, workspace, None if stored is None else lambda: stored)
-    _Worker.pool.hand_over([job])
-    while (trial := _Worker.pool.wait(job, STOP_CHECK_S)) is None:
-        if _Worker.stopping.is_set():
-            return b""
-    return pickle_trial(trial, request.plan)
-
-
-def calibrate_pickled(pickled: bytes) -> bytes:
-    """Carry out a pickled calibration; returns the pickled result, or nothing if the run was stopped."""
-    request: CalibrationRequest = pickle.loads(pickled)
-    if _Worker.pool is None:
-        error = ErrorDetails(ExecutorBroken.cause, _Worker.broken)
-        return pickle.dumps(CalibrationResult(error=error))
-    future = _Worker.pool.calibrate(request)
+        request = worker.read(pickled)
+    except ExecutorBroken as broken:
+        return pickle_refusal(pickled, str(broken))
+    future = worker.begin(request)
     while not wait([future], STOP_CHECK_S).done:
-        if _Worker.stopping.is_set():
+        if _Here.stopping.is_set():
             return b""
-    return pickle.dumps(future.result())
+    return pickle_result(future.result(), request)
 
 
 def close_worker() -> ExecutorReport:
-    """Stop what is still running, write what was recorded, and return the report."""
-    if _Worker.pool is None:
-        return ExecutorReport()
-    _Worker.pool.close(WORKER_CLOSING_S)
-    return _Worker.pool.report
+    return ExecutorReport() if _Here.worker is None else _Here.worker.close()
 
-
-def pickle_trial(trial: Trial, plan: Plan) -> bytes:
-    """Pickle a trial; what cannot be pickled becomes text, which is all that a run's files hold of it."""
-    # An agent's state, for example, may hold an object that cannot be pickled.
-    with suppress(Exception):
-        return pickle.dumps(trial)
-    try:
-        return pickle.dumps(Trial.from_json(trial.to_json()))
-    except Exception as raised:
-        problem = f"what came of the trial cannot be sent to another process: {exception_line(raised)}"
-        return pickle.dumps(errored_trial(plan, ExecutorBroken(problem)))
-
-
-def _end_with_parent() -> None:
-    """End with the parent process, even if it is killed: nobody would see the results."""
-    parent = parent_process()
-    if parent is not None:
-        connection.wait([parent.sentinel])
-        end_owned_groups()
-        os._exit(1)
-
-
-def hide_secrets(context: ExecutorContext) -> None:
-    """Take over the secrets of the run: this process has read no settings."""
-    KNOWN_SECRETS.know_environment()
-    KNOWN_SECRETS.know(context.secrets)
-    KNOWN_SECRETS.know_patterns(context.secret_patterns)
-
-
-def redirect_output(context: ExecutorContext) -> None:
-    """Store what a trial prints and logs with the trial, as the parent process would."""
-    root = logging.getLogger()
-    root.addHandler(TrialLogHandler())
-    if context.log_level is not None:
-        root.setLevel(min(root.level, context.log_level))
-    if context.captures_output:
-        streams: list[Any] = [sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__]
-        with suppress(AttributeError):
-            redirect_streams([stream for stream in streams if stream is not None])
-
-
-T = TypeVar("T")
 
 # The default number of processes; ``--agent-executor=processes:8`` sets another.
 PROCESSES = 2
@@ -213,12 +131,12 @@ class ProcessExecutor:
 
     async def run(self, request: TrialRequest) -> Trial:
         """Have one plan carried out, or a stored trial graded again; raises ExecutorBroken."""
-        trial: Trial = pickle.loads(await self._in_idle_process(run_pickled, request))
+        trial: Trial = read_result(await self._in_idle_process(request))
         return trial
 
     async def calibrate(self, request: CalibrationRequest) -> CalibrationResult:
         try:
-            result: CalibrationResult = pickle.loads(await self._in_idle_process(calibrate_pickled, request))
+            result: CalibrationResult = read_result(await self._in_idle_process(request))
         except ExecutorBroken as broken:
             return CalibrationResult(error=ErrorDetails(broken.cause, str(broken)))
         return result
@@ -235,11 +153,11 @@ class ProcessExecutor:
                 unused = merge_unused(unused, report.unused_recordings)
         return ExecutorReport(tuple(dict.fromkeys(unsaved)), unused)
 
-    async def _in_idle_process(self, work: Callable[[bytes], bytes], request: object) -> bytes:
+    async def _in_idle_process(self, request: TrialRequest | CalibrationRequest) -> bytes:
         pickled = pickle_request(request)
         process = await self._idle.get()
         try:
-            return await process.do(work, pickled)
+            return await process.do(pickled)
         finally:
             self._idle.put_nowait(process)
 
@@ -257,10 +175,10 @@ class _Process:
         self._came_up: Future[int] | None = None
         self.has_died = False
 
-    async def do(self, work: Callable[[bytes], T], pickled: bytes) -> T:
+    async def do(self, pickled: bytes) -> bytes:
         try:
             pool = self._pool or self._start()
-            return await result_of(pool.submit(work, pickled))
+            return await result_of(pool.submit(carry_out, pickled))
         except BrokenProcessPool:
             raise ExecutorBroken(f"the process that carried it out died{self._forget()}") from None
 

@@ -13,7 +13,6 @@ from pytest_agenteval.engine.cluster import transfer
 from pytest_agenteval.engine.cluster.ray_executor import ReferencedVariables, usual_variables
 from pytest_agenteval.engine.cluster.transfer import (
     PathMapping,
-    PlanInterning,
     pack_project,
     pack_workspace,
     unpack_project,
@@ -140,20 +139,6 @@ def test_paths_are_those_of_the_copy(tmp_path: Path) -> None:
     assert rerooting.context(context).conftests == (f"{tmp_path}/evals",)
     with pytest.raises(ExecutorBroken, match="below the rootdir /home/me/project, which is what travels"):
         rerooting.task(replace(task, layers=("/home/me/project-two/a",)))
-
-
-def test_plans_that_arrive_apart_share_what_is_equal() -> None:
-    """What is worked out once for a part, such as an agent for its prompts, is not worked out per trial."""
-    interning = PlanInterning(lambda task: task)
-    made = [plan(f"t{number}", prompts={"system": "Be brief."}, layers=()) for number in range(2)]
-
-    first, second = (interning.plan(each) for each in made)
-
-    assert (first, second) == tuple(made)
-    assert first.task.prompts is second.task.prompts
-    assert first.task.graders is second.task.graders
-    assert first.conditions is second.conditions
-    assert interning.plan(replace(made[0], repetition=2)).task is first.task
 
 
 def test_variables_travel_that_the_project_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

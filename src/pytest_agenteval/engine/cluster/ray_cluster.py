@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from pytest_agenteval.engine.cluster.remote_actor import ActorLost, ActorSilent
+from pytest_agenteval.engine.cluster.remote_actor import ActorLost
 from pytest_agenteval.engine.cluster.transfer import make_folder
 from pytest_agenteval.engine.executor import ExecutorBroken, result_of
 from pytest_agenteval.processes.files import SHORT_TEMP, remove_tree
@@ -24,7 +24,7 @@ from pytest_agenteval.text.errors import exception_text
 # The import alone replaces ``sys.excepthook``.
 with preserved_signal_handlers():
     import ray
-    from ray.exceptions import ActorUnavailableError, RayActorError, RayError
+    from ray.exceptions import RayError
 
 # The variable with which Ray itself finds a cluster; without it, one is started on this machine.
 ADDRESS = "RAY_ADDRESS"
@@ -32,6 +32,9 @@ ADDRESS = "RAY_ADDRESS"
 # Bytes for the project and for large transcripts, in the memory of a cluster of our own.
 OBJECTS = 256 * 1024 * 1024
 
+
+# How many trials one actor may have under way.
+MOST_AT_ONCE = 100_000
 
 FOLDER = "agenteval-ray"
 # Lets only this process into clusters of its own; there is one for all of them, as Ray remembers the first.
@@ -123,17 +126,14 @@ class RayCluster:
         """Start an actor in the cluster, on another machine than the others if possible."""
         # While it is made, it takes the place of one processor. Lost actors are restarted and counted by us,
         # so Ray must not restart any.
-        once = {"max_restarts": 0, "max_task_retries": 0}
+        once = {"max_restarts": 0, "max_task_retries": 0, "max_concurrency": MOST_AT_ONCE}
         return ray.remote(kind).options(scheduling_strategy="SPREAD", **once).remote()
 
     async def call(self, actor: Any, method: str, *args: Any) -> Any:
-        """Call a method of an actor and return its result; raises ActorLost and ActorSilent."""
+        """Call a method of an actor and return its result; raises ActorLost."""
         try:
             return await result_of(getattr(actor, method).remote(*args).future())
-        except ActorUnavailableError as silent:
-            raise ActorSilent(_reason(silent)) from None
-        except RayActorError as died:
-            raise ActorLost(_reason(died)) from None
+        # Also if it cannot be reached for a moment: what it was carrying out begins again elsewhere.
         except RayError as raised:
             raise ActorLost(_reason(raised)) from None
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import pickle
 import re
 import sys
 import tarfile
@@ -34,9 +33,9 @@ from pytest_agenteval.engine.executor import (
     UnusedRecordings,
     merge_unused,
     number_argument,
-    pickle_request,
 )
 from pytest_agenteval.engine.tracebacks import exception_line
+from pytest_agenteval.engine.worker import pickle_request, read_result
 from pytest_agenteval.processes.threads import DaemonThreads, in_daemon_thread
 from pytest_agenteval.records.plan import Conditions, Plan
 from pytest_agenteval.records.trial import ErrorDetails, Trial
@@ -216,10 +215,10 @@ class RayExecutor:
         try:
             actor = await self._least_busy()
             arrival = await actor.do(pickle_request(request), self._variables.of_models(request.conditions))
+            await self._take_recordings(actor, arrival.recorded, request.conditions)
+            result: CalibrationResult = read_result(arrival.result)
         except ExecutorBroken as broken:
             return CalibrationResult(error=ErrorDetails(broken.cause, str(broken)))
-        await self._take_recordings(actor, arrival.recorded, request.conditions)
-        result: CalibrationResult = pickle.loads(arrival.result)
         return result
 
     async def close(self) -> ExecutorReport:
@@ -335,10 +334,10 @@ class RayExecutor:
 
     async def _least_busy(self) -> RemoteActor:
         await self._until_one_is_up()
-        return min(self._actors, key=lambda actor: len(actor.waiting))
+        return min(self._actors, key=lambda actor: actor.under_way)
 
     async def _brought_home(self, actor: RemoteActor, arrival: Arrival, plan: Plan) -> Trial:
-        trial: Trial = pickle.loads(arrival.result)
+        trial: Trial = read_result(arrival.result)
         if arrival.recorded:
             await self._take_recordings(actor, arrival.recorded, plan.conditions)
         if trial.workspace:

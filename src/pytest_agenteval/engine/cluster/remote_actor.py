@@ -1,23 +1,17 @@
-"""One actor as seen by the process that sends it work: what is under way there, and its results."""
+"""One actor as seen by the process that sends it work."""
 
 from __future__ import annotations
 
 import asyncio
 import pickle
-import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Any, Protocol
 
-from pytest_agenteval.chat.rate_shares import LocalShares
+from pytest_agenteval.chat.rate_shares import LimiterReport, ShareStore
 from pytest_agenteval.engine.cluster.actor import ActorQuestion, ActorSetup, ActorStarted, Arrival
 from pytest_agenteval.engine.executor import ExecutorBroken, ExecutorReport, TrialLost
 
-# Seconds that an actor may be silent before it is given up; it returns every five seconds at least.
-SILENT_S = 60.0
-
-# Seconds until an actor that did not answer is called once more.
-AGAIN_S = 0.5
 # Seconds that an actor has to close; one that computes without end is then killed.
 CLOSING_S = 2.5
 
@@ -26,54 +20,42 @@ class ActorLost(Exception):
     """An actor is gone, with all that it was carrying out; the text says why, as far as Ray knows."""
 
 
-class ActorSilent(Exception):
-    """An actor does not answer at the moment, but may answer later."""
-
-
 class Cluster(Protocol):
     """Where actors are called and ended."""
 
     async def call(self, actor: Any, method: str, *args: Any) -> Any:
-        """Call a method of an actor and return its result; raises ActorLost and ActorSilent."""
+        """Call a method of an actor and return its result; raises ActorLost."""
 
     def kill(self, actor: Any) -> None:
         """End an actor at once, if it is still there."""
 
 
 class RemoteActor:
-    """Sends requests to one actor, those of one turn of the loop together, and returns their results.
+    """Sends requests to one actor, and answers its questions about the limits of models.
 
-    ``lost`` is called once, when the actor is gone or silent for too long: by then everything that waits for
-    it has failed.
+    ``lost`` is called once, when the actor is gone: all that waits for it fails.
     """
 
-    # Results are acknowledged with the next request, so that none is lost on a broken connection; requests
-    # are numbered, so that none begins twice.
     _numbers = count(1)
 
     def __init__(
-        self, cluster: Cluster, handle: Any, lost: Callable[[RemoteActor], None], shares: LocalShares
+        self, cluster: Cluster, handle: Any, lost: Callable[[RemoteActor], None], shares: ShareStore
     ) -> None:
-        self._cluster, self.handle, self._lost, self._shares = cluster, handle, lost, shares
-        self._sharing: set[str] = set()
+        self._cluster, self._handle, self._lost, self._shares = cluster, handle, lost, shares
         self.number = next(self._numbers)
-        self.waiting: dict[int, asyncio.Future[Arrival]] = {}
-        self._outbox: list[tuple[int, bytes]] = []
-        self._variables: dict[str, str] = {}
-        self._sent_variables: dict[str, str] = {}
-        self._listening: asyncio.Task[None] | None = None
-        self._requests = count(1)
-        # Stored here, as the loop itself holds only weak references to tasks.
-        self._tasks: set[asyncio.Task[None]] = set()
-        self.is_gone = False
+        self.under_way = 0
+        self._processes: set[str] = set()
+        self._sent: dict[str, str] = {}
+        self._answering: asyncio.Task[None] | None = None
+        self._gone = ""
 
     async def start(self, setup: ActorSetup, project: Any) -> None:
         """Start it; raises ExecutorBroken if it does not come up."""
         try:
             started: ActorStarted = pickle.loads(
-                await self._cluster.call(self.handle, "start", pickle.dumps(setup), project)
+                await self._cluster.call(self._handle, "start", pickle.dumps(setup), project)
             )
-        except (ActorLost, ActorSilent) as gone:
+        except ActorLost as gone:
             raise ExecutorBroken(f"an actor ended while it came up: {gone}") from None
         if started.broken:
             raise ExecutorBroken(started.broken)
@@ -82,107 +64,65 @@ class RemoteActor:
             raise ExecutorBroken(
                 f"an actor has pytest-agenteval {started.package}: expected {here.package}, as it is here"
             )
-        self._listening = asyncio.get_running_loop().create_task(self._listen())
+        self._answering = asyncio.get_running_loop().create_task(self._answer_questions())
 
     async def do(self, pickled: bytes, variables: Mapping[str, str]) -> Arrival:
         """Have a request carried out, with these variables; raises TrialLost if the actor is lost."""
-        if self.is_gone:
-            raise TrialLost("the actor that was to carry it out is gone")
-        number = next(self._requests)
-        loop = asyncio.get_running_loop()
-        arriving: asyncio.Future[Arrival] = loop.create_future()
-        self.waiting[number] = arriving
-        if not self._outbox:
-            loop.call_soon(self._flush)
-        self._outbox.append((number, pickled))
-        self._variables.update(variables.items() - self._sent_variables.items())
+        new = dict(variables.items() - self._sent.items())
+        self._sent.update(new)
+        self.under_way += 1
         try:
-            return await arriving
+            if self._gone:
+                raise ActorLost(self._gone)
+            arrival: Arrival = await self._cluster.call(self._handle, "run", pickled, new)
+            return arrival
+        except ActorLost as gone:
+            await self._give_up(str(gone))
+            raise TrialLost(f"the actor that carried it out is gone: {gone}") from None
         finally:
-            self.waiting.pop(number, None)
+            self.under_way -= 1
 
     async def close(self) -> tuple[ExecutorReport, dict[str, bytes]] | None:
         """Close and kill it; returns its report and last recordings, or None if it could not close."""
-        if self._listening is not None:
-            self._listening.cancel()
-        if self.is_gone:
+        if self._answering is not None:
+            self._answering.cancel()
+        if self._gone:
             return None
-        self.is_gone = True
+        self._gone = "it was closed"
         try:
-            closing = self._cluster.call(self.handle, "close")
+            closing = self._cluster.call(self._handle, "close")
             last: tuple[ExecutorReport, dict[str, bytes]] = pickle.loads(
                 await asyncio.wait_for(closing, CLOSING_S)
             )
             return last
-        except (TimeoutError, ActorLost, ActorSilent):
+        except (TimeoutError, ActorLost):
             return None
         finally:
-            self._cluster.kill(self.handle)
+            self._cluster.kill(self._handle)
 
-    def give_up(self, reason: str) -> None:
-        """Treat it as gone: all that waits for it fails, and it is killed in case it is still there."""
-        if self.is_gone:
+    async def _give_up(self, reason: str) -> None:
+        if self._gone:
             return
-        self.is_gone = True
-        if self._listening is not None:
-            self._listening.cancel()
-        self._cluster.kill(self.handle)
-        for arriving in self.waiting.values():
-            if not arriving.done():
-                arriving.set_exception(TrialLost(f"the actor that carried it out is gone: {reason}"))
-        self._in_background(self.leave())
+        self._gone = reason
+        # In case it is still there, and only the connection broke.
+        self._cluster.kill(self._handle)
         self._lost(self)
+        for process in self._processes:
+            await self._shares.leave(process)
 
-    def _flush(self) -> None:
-        requests, self._outbox = self._outbox, []
-        variables, self._variables = self._variables, {}
-        self._sent_variables.update(variables)
-        self._in_background(
-            self._answer_of(lambda: self._cluster.call(self.handle, "begin", requests, variables))
-        )
-
-    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _answer(self, question: ActorQuestion) -> None:
-        self._sharing.add(question.report.process)
-        pickled = pickle.dumps(self._shares.exchange(question.report))
-        await self._answer_of(lambda: self._cluster.call(self.handle, "answer", question.number, pickled))
-
-    async def leave(self) -> None:
-        """Return its shares of models: it sends no more requests."""
-        for process in self._sharing:
-            self._shares.leave(process)
-
-    async def _listen(self) -> None:
-        received = 0
-        while not self.is_gone:
-            arrived = await self._answer_of(lambda: self._cluster.call(self.handle, "fetch", received))  # noqa: B023
-            if arrived is None:
-                return
-            received, arrivals = arrived
-            for arrival in arrivals:
-                if isinstance(arrival, ActorQuestion):
-                    self._in_background(self._answer(arrival))
-                    continue
-                arriving = self.waiting.get(arrival.number)
-                if arriving is not None and not arriving.done():
-                    arriving.set_result(arrival)
-
-    async def _answer_of(self, ask: Callable[[], Awaitable[Any]]) -> Any:
-        """Call until there is an answer; None if the actor is gone or silent too long, and is given up."""
-        until = time.monotonic() + SILENT_S
-        while not self.is_gone:
+    async def _answer_questions(self) -> None:
+        while not self._gone:
             try:
-                return await asyncio.wait_for(ask(), max(0.1, until - time.monotonic()))
-            except TimeoutError:
-                self.give_up(f"nothing was heard of it for {SILENT_S:g} s")
-            except ActorSilent as silent:
-                if time.monotonic() > until:
-                    self.give_up(str(silent))
-                await asyncio.sleep(AGAIN_S)
+                questions: list[ActorQuestion] = await self._cluster.call(self._handle, "questions")
+                for question in questions:
+                    answer = pickle.dumps(await self._answer(question))
+                    await self._cluster.call(self._handle, "answer", question.number, answer)
             except ActorLost as gone:
-                self.give_up(str(gone))
-        return None
+                await self._give_up(str(gone))
+
+    async def _answer(self, question: ActorQuestion) -> object:
+        if question.method != "exchange":
+            return await self._shares.standings()
+        report: LimiterReport = pickle.loads(question.argument)
+        self._processes.add(report.process)
+        return await self._shares.exchange(report)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import io
 import os
-import pickle
 import subprocess
 import tarfile
 import tempfile
-from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -23,7 +22,7 @@ from pytest_agenteval.cassettes.request_matching import RequestKey, key_of
 from pytest_agenteval.engine.executor import ExecutorBroken, ExecutorContext
 from pytest_agenteval.processes.files import file_lock, remove_tree
 from pytest_agenteval.processes.process_groups import is_running
-from pytest_agenteval.records.plan import Conditions, McpServer, Plan, PlannedTask
+from pytest_agenteval.records.plan import McpServer, PlannedTask
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.text.errors import Problem, ProblemsFound
@@ -252,10 +251,7 @@ def _order_key(interaction: Interaction) -> tuple[tuple[int | str, ...], ...]:
     )
 
 
-T = TypeVar("T")
-
 PATH_OPTIONS = ("--rootdir=", "-c")
-MOST_INTERNED = 4096
 
 
 class PathMapping(NamedTuple):
@@ -320,54 +316,9 @@ class PathMapping(NamedTuple):
             places["paths"] = list(map(self.path, form["paths"]))
         return {**form, **places}
 
-    def conditions(self, conditions: Conditions, workspaces: str) -> Conditions:
-        """Return the run's conditions; workspaces that are to stay are first stored in ``workspaces``."""
-        return replace(conditions, keep_workspaces=workspaces) if conditions.keep_workspaces else conditions
-
     def at_home(self, trial: Trial) -> Trial:
         """Return a trial that names the project's own files, not those of the copy."""
         texts = ("message", "traceback", "output", "log")
         named = {name: text for name in texts if self.here in (text := getattr(trial, name))}
         changed = {name: text.replace(self.here, self.home) for name, text in named.items()}
         return replace(trial, **changed) if changed else trial
-
-
-class PlanInterning:
-    """Makes equal parts of plans that arrived separately one object again, as they were at the sender.
-
-    What is computed once for a part, such as its digest, is remembered by the object.
-    """
-
-    def __init__(self, arrived: Callable[[PlannedTask], PlannedTask]) -> None:
-        self._arrived = arrived
-        self._interned: OrderedDict[bytes, Any] = OrderedDict()
-
-    def plan(self, plan: Plan) -> Plan:
-        """Return the plan with its task as ``arrived`` maps it, made of parts that plans share."""
-        return replace(
-            plan,
-            task=self._once(plan.task, lambda: self._arrived_task(plan.task)),
-            model=self._shared(plan.model),
-            variant=self._shared(plan.variant),
-            conditions=self._shared(plan.conditions),
-        )
-
-    def _arrived_task(self, task: PlannedTask) -> PlannedTask:
-        task = self._arrived(task)
-        values = {name: getattr(task, name) for name in task.__struct_fields__}
-        parts = {name: value for name, value in values.items() if isinstance(value, tuple | Mapping)}
-        return replace(task, **{name: self._shared(value) for name, value in parts.items()})
-
-    def _shared(self, value: T) -> T:
-        return self._once(value, lambda: value)
-
-    def _once(self, value: T, make: Callable[[], T]) -> T:
-        key = pickle.dumps(value)
-        if key in self._interned:
-            self._interned.move_to_end(key)
-        else:
-            self._interned[key] = make()
-            if len(self._interned) > MOST_INTERNED:
-                self._interned.popitem(last=False)
-        interned: T = self._interned[key]
-        return interned
