@@ -78,6 +78,10 @@ class ActorQuestion(Record, frozen=True):
     argument: bytes
 
 
+class ActorLost(Exception):
+    """An actor is gone, with all that it was carrying out; the text says why, as far as Ray knows."""
+
+
 class TrialActor:
     """Carries out many requests at once in a copy of the project.
 

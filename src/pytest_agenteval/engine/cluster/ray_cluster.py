@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from pytest_agenteval.engine.cluster.remote_actor import ActorLost
+from pytest_agenteval.engine.cluster.actor import ActorLost
 from pytest_agenteval.engine.cluster.transfer import make_folder
 from pytest_agenteval.engine.executor import ExecutorBroken, result_of
 from pytest_agenteval.processes.files import SHORT_TEMP, remove_tree

@@ -135,7 +135,7 @@ class RayExecutor:
     def __init__(self, registry: Registry) -> None:
         self._actors: list[RemoteActor] = []
         self._lone: RemoteActor | None = None
-        self._coming: set[asyncio.Task[None]] = set()
+        self._places: list[asyncio.Task[None]] = []
         self._change = asyncio.Event()
         self._turn = asyncio.Lock()
         self._failed = 0
@@ -178,11 +178,11 @@ class RayExecutor:
             variables=usual_variables(),
         )
         self._project = cluster.share(project)
-        for _ in range(min(wanted or max(ACTORS, machines), context.concurrency)):
-            self._bring_up()
-        await self._until_one_is_up()
-        if self._coming:
-            await asyncio.wait(self._coming, timeout=OTHERS_S)
+        number = min(wanted or max(ACTORS, machines), context.concurrency)
+        self._places = [asyncio.create_task(self._fill_place()) for _ in range(number)]
+        await self._until(1)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._until(number), OTHERS_S)
         return context.concurrency
 
     async def run(self, request: TrialRequest) -> Trial:
@@ -204,10 +204,8 @@ class RayExecutor:
             return await self._brought_home(actor, await actor.do(pickled, variables), request.plan)
         # Its last attempt runs alone.
         async with self._turn:
-            if self._lone is None:
-                actor = self._new_actor()
-                await asyncio.wait_for(actor.start(self._setup, self._project), COMING_UP_S)
-                self._lone = actor
+            if self._lone is None or self._lone.gone.is_set():
+                self._lone = await self._new_actor()
             actor = self._lone
             return await self._brought_home(actor, await actor.do(pickled, variables), request.plan)
 
@@ -224,9 +222,9 @@ class RayExecutor:
     async def close(self) -> ExecutorReport:
         """Stop what is still running, fetch what was recorded, and leave the cluster."""
         self._is_closed = True
-        for coming in self._coming:
-            coming.cancel()
         actors = [*self._actors, *([self._lone] if self._lone else [])]
+        for place in self._places:
+            place.cancel()
         closed = await asyncio.gather(*(actor.close() for actor in actors))
         unused: dict[str, UnusedRecordings] = {}
         for actor, left in zip(actors, closed, strict=True):
@@ -276,64 +274,56 @@ class RayExecutor:
             if self._cluster is not None:
                 await asyncio.get_running_loop().run_in_executor(self._thread, self._cluster.disconnect)
 
-    def _bring_up(self) -> None:
-        task = asyncio.get_running_loop().create_task(self._come_up())
-        self._coming.add(task)
-        task.add_done_callback(self._end_coming)
-
-    def _end_coming(self, task: asyncio.Task[None]) -> None:
-        # Removed before the event is set: those that wait check whether any other is still coming up.
-        self._coming.discard(task)
-        self._change.set()
-
-    async def _come_up(self) -> None:
-        """Have an actor come up and take part; after several failures in a row, no other is tried."""
-        try:
-            actor = self._new_actor()
-            await asyncio.wait_for(actor.start(self._setup, self._project), COMING_UP_S)
-        except TimeoutError:
-            self._refuse(
-                ExecutorBroken(
-                    f"no actor came up within {COMING_UP_S:g} s: the cluster has no room for one, "
-                    "which takes the place of one processor"
-                )
-            )
-        # Whatever Ray raises: nobody else would hear of it.
-        except Exception as raised:
-            named = isinstance(raised, ExecutorBroken)
-            self._refuse(raised if named else ExecutorBroken(f"no actor came up: {exception_line(raised)}"))
-        else:
+    async def _fill_place(self) -> None:
+        """Have an actor take part, and another when it is lost, until several in a row have failed."""
+        while self._failed < MOST_FAILED:
+            try:
+                actor = await self._new_actor()
+            # Whatever Ray raises: nobody else would hear of it.
+            except Exception as raised:
+                self._failed += 1
+                self._refusal = raised
+                # At the beginning each place is tried once.
+                if not (self._actors or self._has_lost):
+                    break
+                continue
             self._failed, self._has_had = 0, True
             self._actors.append(actor)
-
-    def _refuse(self, broken: Exception) -> None:
-        self._failed += 1
-        self._refusal = broken
-        if self._failed < MOST_FAILED and (self._actors or self._has_lost):
-            self._bring_up()
-
-    def _new_actor(self) -> RemoteActor:
-        assert self._cluster is not None
-        return RemoteActor(self._cluster, self._cluster.start_actor(TrialActor), self._lost, self._shares)
-
-    def _lost(self, actor: RemoteActor) -> None:
-        self._has_lost = True
-        if actor is self._lone:
-            self._lone = None
-        elif actor in self._actors:
+            self._change.set()
+            await actor.gone.wait()
             self._actors.remove(actor)
-            if not self._is_closed:
-                self._bring_up()
+            self._has_lost = True
 
-    async def _until_one_is_up(self) -> None:
-        while not self._actors:
-            if not self._coming:
+    async def _new_actor(self) -> RemoteActor:
+        """Start an actor and return it once it has come up; raises ExecutorBroken."""
+        assert self._cluster is not None
+        actor = RemoteActor(self._cluster, self._cluster.start_actor(TrialActor), self._shares)
+        try:
+            await asyncio.wait_for(actor.start(self._setup, self._project), COMING_UP_S)
+        except TimeoutError:
+            raise ExecutorBroken(
+                f"no actor came up within {COMING_UP_S:g} s: the cluster has no room for one, "
+                "which takes the place of one processor"
+            ) from None
+        except ExecutorBroken:
+            raise
+        except Exception as raised:
+            raise ExecutorBroken(f"no actor came up: {exception_line(raised)}") from None
+        return actor
+
+    async def _until(self, number: int) -> None:
+        """Wait until so many actors are up; raises what keeps all of them from it."""
+        while len(self._actors) < number:
+            if all(place.done() for place in self._places):
                 raise self._refusal or ExecutorBroken("no actor came up")
+            change = asyncio.ensure_future(self._change.wait())
+            places = [place for place in self._places if not place.done()]
+            await asyncio.wait([change, *places], return_when=asyncio.FIRST_COMPLETED)
+            change.cancel()
             self._change.clear()
-            await self._change.wait()
 
     async def _least_busy(self) -> RemoteActor:
-        await self._until_one_is_up()
+        await self._until(1)
         return min(self._actors, key=lambda actor: actor.under_way)
 
     async def _brought_home(self, actor: RemoteActor, arrival: Arrival, plan: Plan) -> Trial:

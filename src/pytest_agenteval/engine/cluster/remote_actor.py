@@ -4,50 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from itertools import count
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.chat.rate_shares import LimiterReport, ShareStore
-from pytest_agenteval.engine.cluster.actor import ActorQuestion, ActorSetup, ActorStarted, Arrival
+from pytest_agenteval.engine.cluster.actor import ActorLost, ActorQuestion, ActorSetup, ActorStarted, Arrival
 from pytest_agenteval.engine.executor import ExecutorBroken, ExecutorReport, TrialLost
+
+if TYPE_CHECKING:
+    from pytest_agenteval.engine.cluster.ray_cluster import RayCluster
 
 # Seconds that an actor has to close; one that computes without end is then killed.
 CLOSING_S = 2.5
 
 
-class ActorLost(Exception):
-    """An actor is gone, with all that it was carrying out; the text says why, as far as Ray knows."""
-
-
-class Cluster(Protocol):
-    """Where actors are called and ended."""
-
-    async def call(self, actor: Any, method: str, *args: Any) -> Any:
-        """Call a method of an actor and return its result; raises ActorLost."""
-
-    def kill(self, actor: Any) -> None:
-        """End an actor at once, if it is still there."""
-
-
 class RemoteActor:
     """Sends requests to one actor, and answers its questions about the limits of models.
 
-    ``lost`` is called once, when the actor is gone: all that waits for it fails.
+    ``gone`` is set when the actor is lost: all that waits for it fails.
     """
 
     _numbers = count(1)
 
-    def __init__(
-        self, cluster: Cluster, handle: Any, lost: Callable[[RemoteActor], None], shares: ShareStore
-    ) -> None:
-        self._cluster, self._handle, self._lost, self._shares = cluster, handle, lost, shares
+    def __init__(self, cluster: RayCluster, handle: Any, shares: ShareStore) -> None:
+        self._cluster, self._handle, self._shares = cluster, handle, shares
         self.number = next(self._numbers)
         self.under_way = 0
         self._processes: set[str] = set()
         self._sent: dict[str, str] = {}
         self._answering: asyncio.Task[None] | None = None
-        self._gone = ""
+        self.gone = asyncio.Event()
 
     async def start(self, setup: ActorSetup, project: Any) -> None:
         """Start it; raises ExecutorBroken if it does not come up."""
@@ -72,12 +59,12 @@ class RemoteActor:
         self._sent.update(new)
         self.under_way += 1
         try:
-            if self._gone:
-                raise ActorLost(self._gone)
+            if self.gone.is_set():
+                raise ActorLost("it ended before")
             arrival: Arrival = await self._cluster.call(self._handle, "run", pickled, new)
             return arrival
         except ActorLost as gone:
-            await self._give_up(str(gone))
+            await self._give_up()
             raise TrialLost(f"the actor that carried it out is gone: {gone}") from None
         finally:
             self.under_way -= 1
@@ -86,9 +73,8 @@ class RemoteActor:
         """Close and kill it; returns its report and last recordings, or None if it could not close."""
         if self._answering is not None:
             self._answering.cancel()
-        if self._gone:
+        if self.gone.is_set():
             return None
-        self._gone = "it was closed"
         try:
             closing = self._cluster.call(self._handle, "close")
             last: tuple[ExecutorReport, dict[str, bytes]] = pickle.loads(
@@ -100,25 +86,24 @@ class RemoteActor:
         finally:
             self._cluster.kill(self._handle)
 
-    async def _give_up(self, reason: str) -> None:
-        if self._gone:
+    async def _give_up(self) -> None:
+        if self.gone.is_set():
             return
-        self._gone = reason
+        self.gone.set()
         # In case it is still there, and only the connection broke.
         self._cluster.kill(self._handle)
-        self._lost(self)
         for process in self._processes:
             await self._shares.leave(process)
 
     async def _answer_questions(self) -> None:
-        while not self._gone:
+        while not self.gone.is_set():
             try:
                 questions: list[ActorQuestion] = await self._cluster.call(self._handle, "questions")
                 for question in questions:
                     answer = pickle.dumps(await self._answer(question))
                     await self._cluster.call(self._handle, "answer", question.number, answer)
-            except ActorLost as gone:
-                await self._give_up(str(gone))
+            except ActorLost:
+                await self._give_up()
 
     async def _answer(self, question: ActorQuestion) -> object:
         if question.method != "exchange":
