@@ -14,12 +14,11 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from msgspec.structs import replace
 
 from pytest_agenteval import __version__
-from pytest_agenteval.chat.rate_shares import LimiterReport, ModelStanding, RateShare
+from pytest_agenteval.chat.rate_shares import LimiterReport, RateShare
 from pytest_agenteval.engine.calibration_run import calibration_cassettes
 from pytest_agenteval.engine.cluster.transfer import (
     PathMapping,
@@ -71,11 +70,10 @@ class Arrival(Record, frozen=True):
 
 
 class ActorQuestion(Record, frozen=True):
-    """A call of the run's ShareStore, which an actor sends to the process that sends it work."""
+    """What an actor reports of a model to the process that sends it work, which answers with a share."""
 
     number: int
-    method: str
-    argument: bytes
+    report: LimiterReport
 
 
 class ActorLost(Exception):
@@ -210,20 +208,22 @@ class _RemoteShares:
 
     def __init__(self) -> None:
         self._new: list[ActorQuestion] = []
-        self._open: dict[int, Future[Any]] = {}
+        self._open: dict[int, Future[RateShare]] = {}
         self._news = asyncio.Event()
         self._last = 0
 
-    async def exchange(self, report: LimiterReport) -> RateShare:
-        share: RateShare = await self._ask("exchange", report)
-        return share
+    def exchange(self, report: LimiterReport) -> RateShare:
+        """Wait for the answer; called on threads that may wait."""
+        waiting: Future[RateShare] = Future()
 
-    async def leave(self, process: str) -> None:
-        """Do nothing: the other side notices an actor that leaves, and returns its shares."""
+        def put() -> None:
+            self._last += 1
+            self._open[self._last] = waiting
+            self._new.append(ActorQuestion(self._last, report))
+            self._news.set()
 
-    async def standings(self) -> tuple[ModelStanding, ...]:
-        standings: tuple[ModelStanding, ...] = await self._ask("standings", None)
-        return standings
+        self.loop.call_soon_threadsafe(put)
+        return waiting.result()
 
     async def questions(self) -> list[ActorQuestion]:
         await self._news.wait()
@@ -233,16 +233,3 @@ class _RemoteShares:
 
     def answer(self, number: int, answer: bytes) -> None:
         self._open.pop(number).set_result(pickle.loads(answer))
-
-    async def _ask(self, method: str, argument: object) -> Any:
-        # Called on the loops of trials, and of limiters.
-        waiting: Future[Any] = Future()
-
-        def put() -> None:
-            self._last += 1
-            self._open[self._last] = waiting
-            self._new.append(ActorQuestion(self._last, method, pickle.dumps(argument)))
-            self._news.set()
-
-        self.loop.call_soon_threadsafe(put)
-        return await asyncio.wrap_future(waiting)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from pytest_agenteval.chat.rate_shares import LimiterReport, ShareStore
+from pytest_agenteval.chat.rate_shares import LocalShares
 from pytest_agenteval.engine.cluster.actor import ActorLost, ActorQuestion, ActorSetup, ActorStarted, Arrival
 from pytest_agenteval.engine.executor import ExecutorBroken, ExecutorReport, TrialLost
 
@@ -27,7 +27,7 @@ class RemoteActor:
 
     _numbers = count(1)
 
-    def __init__(self, cluster: RayCluster, handle: Any, shares: ShareStore) -> None:
+    def __init__(self, cluster: RayCluster, handle: Any, shares: LocalShares) -> None:
         self._cluster, self._handle, self._shares = cluster, handle, shares
         self.number = next(self._numbers)
         self.under_way = 0
@@ -93,21 +93,15 @@ class RemoteActor:
         # In case it is still there, and only the connection broke.
         self._cluster.kill(self._handle)
         for process in self._processes:
-            await self._shares.leave(process)
+            self._shares.leave(process)
 
     async def _answer_questions(self) -> None:
         while not self.gone.is_set():
             try:
                 questions: list[ActorQuestion] = await self._cluster.call(self._handle, "questions")
                 for question in questions:
-                    answer = pickle.dumps(await self._answer(question))
+                    self._processes.add(question.report.process)
+                    answer = pickle.dumps(self._shares.exchange(question.report))
                     await self._cluster.call(self._handle, "answer", question.number, answer)
             except ActorLost:
                 await self._give_up()
-
-    async def _answer(self, question: ActorQuestion) -> object:
-        if question.method != "exchange":
-            return await self._shares.standings()
-        report: LimiterReport = pickle.loads(question.argument)
-        self._processes.add(report.process)
-        return await self._shares.exchange(report)
