@@ -14,53 +14,30 @@ from pytest_agenteval.store.run_folder import RunModel, RunSuite
 from pytest_agenteval.store.run_reader import Run
 from tests.reports.runs import RULES_MODEL, store_run, trial
 
-CARD = {
-    "ambiguous_event_vs_task": 1,
-    "ambiguous_mood_vs_metric": 1,
-    "multi_ts_same_day": 1,
-    "decline_trivial": 2,
-    "decline_empty": 1,
-    "template_event": 3,
-    "template_link": 2,
-    "template_metric": 2,
-    "template_mood": 2,
-    "template_person": 1,
-    "template_place": 1,
-    "template_progress": 1,
-    "template_quote": 2,
-    "template_rating": 1,
-    "template_routine": 1,
-    "template_task": 2,
-    "template_transaction": 1,
-}
+
+def _buckets(text: str) -> dict[str, int]:
+    """Give buckets with their number of tasks: ``opt_out 9, skip_trivial 3``."""
+    return {name: int(count) for name, count in map(str.split, text.split(","))}
+
+
+CARD = _buckets(
+    "ambiguous_event_vs_task 1, ambiguous_mood_vs_metric 1, multi_ts_same_day 1, "
+    "decline_trivial 2, decline_empty 1, template_event 3, template_link 2, template_metric 2, "
+    "template_mood 2, template_person 1, template_place 1, template_progress 1, template_quote 2, "
+    "template_rating 1, template_routine 1, template_task 2, template_transaction 1"
+)
 KO = {"L1": 11, "L2": 15, "L3": 10, "L4": 10, "L5": 20, "L6": 15, "L7": 10}
-PKM = {
-    "route_into_english_career_file": 1,
-    "route_into_chinese_book_file": 1,
-    "route_into_chinese_named_file": 1,
-    "specific_subfile_pressure": 1,
-    "cross_ref_paper_to_thesis": 1,
-    "research_note_split_routing": 1,
-    "fresh_user_first_fact": 2,
-    "low_signal_high_noise": 2,
-    "multi_ts_isolation": 1,
-    "route_into_inprogress_chapter": 1,
-    "route_into_existing_chars_file": 1,
-    "route_into_existing_resource": 1,
-    "opt_out": 9,
-    "route_into_existing_area_file": 1,
-    "route_into_existing_paper": 1,
-    "route_into_existing_project": 2,
-    "new_paper_genre": 1,
-    "skip_trivial": 3,
-    "amb_paused_to_archive": 1,
-    "amb_health_one_off": 1,
-    "no_redundant_file": 2,
-    "mixed_signal": 2,
-    "route_finished_book": 1,
-    "route_into_existing_book_file": 1,
-    "route_into_existing_subfile": 2,
-}
+PKM = _buckets(
+    "route_into_english_career_file 1, route_into_chinese_book_file 1, "
+    "route_into_chinese_named_file 1, specific_subfile_pressure 1, cross_ref_paper_to_thesis 1, "
+    "research_note_split_routing 1, fresh_user_first_fact 2, low_signal_high_noise 2, "
+    "multi_ts_isolation 1, route_into_inprogress_chapter 1, route_into_existing_chars_file 1, "
+    "route_into_existing_resource 1, opt_out 9, route_into_existing_area_file 1, "
+    "route_into_existing_paper 1, route_into_existing_project 2, new_paper_genre 1, "
+    "skip_trivial 3, amb_paused_to_archive 1, amb_health_one_off 1, no_redundant_file 2, "
+    "mixed_signal 2, route_finished_book 1, route_into_existing_book_file 1, "
+    "route_into_existing_subfile 2"
+)
 """Buckets of the suites that ship, and how many tasks each has."""
 
 HANGUL = {"짧은_메모는_넘긴다": 2, "책_제목을_그대로_옮긴다": 1, "가족_이야기는_묻고_적는다": 6, "완료": 5}

@@ -25,13 +25,44 @@ from tests.reports.exports.talk import NEVER_BEGUN, TALK, store_talks
 from tests.store.samples import FULL_TODAY, TRIALS
 
 RUN = Run(Path("r"), RunHeader("2026-11-21T09:30:15+00:00", name="r"), (), ())
+GOLDEN = Path(__file__).parent / "golden"
+"""Trajectories as reviewed, written anew by ``python -m tests.reports.exports.test_atif``."""
+
+TOOLS = (ToolSpec("search", "Finds people.", {"type": "object", "properties": {"q": {}}}, taped=True),)
+TWINS = [ToolCall("c1", 1, at, "find", {"at": at}, result=f"hit {at}") for at in (0, 1)]
+PARALLEL = Transcript(
+    (
+        Message("assistant", "", tuple(TWINS), turn=1),
+        *(Message("tool", f"{call.result}, cut", turn=2, call_id="c1") for call in TWINS),
+    ),
+    tuple(TWINS),
+)
 
 
-@pytest.fixture(scope="module")
-def told() -> dict[str, Any]:
-    """The trial in which everything happens, as JSON that was written and read."""
-    data: dict[str, Any] = json.loads(json.dumps(trajectory(RUN, TALK)))
-    return data
+TALKS = {
+    "talk": TALK,
+    "never_begun": NEVER_BEGUN,
+    "answer_alone": replace(TALK, transcript=Transcript()),
+    "parallel_calls": replace(TALK, transcript=PARALLEL),
+    "tools": replace(
+        TALK,
+        transcript=replace(
+            TALK.transcript, messages=TALK.transcript.messages[:1], calls=(), asks=(), tools=TOOLS
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TALKS)
+def test_a_trajectory_is_as_reviewed(name: str) -> None:
+    """Everything of a trial in its order and nothing twice; what is unknown is absent and not 0.
+
+    Messages of tools stand with their calls, by turn where ids come again; a call that no model asked for has
+    a step of its own. The format demands a step: a trial without a word says why, or what it answered.
+    """
+    text = json.dumps(trajectory(RUN, TALKS[name]), ensure_ascii=False, indent=1) + "\n"
+
+    assert text == (GOLDEN / f"atif_{name}.json").read_text(encoding="utf-8")
 
 
 def _said(step: dict[str, Any]) -> str:
@@ -45,10 +76,7 @@ def test_every_trial_makes_a_trajectory_by_the_rules(trial: Trial) -> None:
     check_trajectory(trajectory(RUN, trial))
 
 
-WITH_TOOLS = replace(TALK, transcript=replace(TALK.transcript, tools=(ToolSpec("search"),)))
-
-
-@pytest.mark.parametrize("trial", [WITH_TOOLS, NEVER_BEGUN, FULL_TODAY], ids=["talk", "never begun", "full"])
+@pytest.mark.parametrize("trial", [*TALKS.values(), FULL_TODAY], ids=[*TALKS, "full"])
 def test_harbors_own_model_accepts_a_trajectory(trial: Trial) -> None:
     """The model that harbor validates trajectories with, and nothing of it left over."""
     reason = "harbor's own model: pip install --no-deps --ignore-requires-python harbor"
@@ -58,122 +86,6 @@ def test_harbors_own_model_accepts_a_trajectory(trial: Trial) -> None:
     accepted = models.Trajectory.model_validate_json(json.dumps(data))
 
     assert accepted.to_json_dict() == data
-
-
-def test_system_prompt_and_tool_definitions_are_told() -> None:
-    """Whoever trains on a trajectory needs what the model was told, as chat completions declare it."""
-    parameters = {"type": "object", "properties": {"q": {"type": "string"}}}
-    tools = (ToolSpec("search", "Finds people.", parameters, taped=True),)
-    data = trajectory(RUN, replace(TALK, transcript=replace(TALK.transcript, tools=tools)))
-
-    assert _said(data["steps"][0]) == "system: Be kind."
-    function = {"name": "search", "description": "Finds people.", "parameters": parameters}
-    assert data["agent"]["tool_definitions"] == [{"type": "function", "function": function}]
-
-
-def test_what_was_said_stands_in_order_and_nothing_twice(told: dict[str, Any]) -> None:
-    """Messages of tools stand with their calls; a call that no model asked for has a step of its own."""
-    assert [_said(step) for step in told["steps"]] == [
-        "system: Be kind.",
-        "agent: ",
-        "user: Say hello to Mina.",
-        "agent: I look her up.",
-        "agent: ",
-        "system: Be kind.",
-        "agent: I look her up.",
-        "user: Go on.",
-        "agent: Hello, Mina!",
-        "agent: ",
-    ]
-    copied = [step["step_id"] for step in told["steps"] if step.get("is_copied_context")]
-    assert copied == [2, 6, 7]  # prior conversation, and what the agent took along when it started anew
-    assert [step["extra"]["agenteval"].get("phase") for step in told["steps"][:-1]] == [1] * 5 + [2] * 4
-    assert told["steps"][1]["extra"]["agenteval"]["seeded"] is True
-
-
-def test_a_reply_stands_with_its_calls_their_results_and_what_it_took(told: dict[str, Any]) -> None:
-    """Reasoning, times, tokens and cost of the ask; result, error, tape and times of each call."""
-    reply = told["steps"][3]
-
-    assert reply["reasoning_content"] == "Who is Mina?"
-    assert reply["timestamp"] == "2026-11-21T09:30:15.523000+00:00"
-    assert reply["llm_call_count"] == 1
-    assert reply["metrics"] == {
-        "prompt_tokens": 100,
-        "completion_tokens": 20,
-        "cached_tokens": 30,
-        "cost_usd": 0.25,
-        "extra": {"agenteval": {"reasoning_tokens": 5}},
-    }
-    assert reply["tool_calls"] == [
-        {"tool_call_id": "c1", "function_name": "search", "arguments": {"q": "Mina"}},
-        {
-            "tool_call_id": "c2",
-            "function_name": "save",
-            "arguments": {},
-            "extra": {"agenteval": {"raw_arguments": "{oops"}},
-        },
-    ]
-    found, refused = reply["observation"]["results"]
-    assert (found["source_call_id"], found["content"]) == ("c1", '[{"id":1}]')
-    assert found["extra"]["agenteval"] == {
-        "started_at": "2026-11-21T09:30:15.623000+00:00",
-        "ended_at": "2026-11-21T09:30:15.873000+00:00",
-        "tape": "hit",
-        "json": True,
-    }
-    assert refused["extra"]["agenteval"]["error"] == {"type": "bad_arguments", "message": "no JSON"}
-
-
-def test_a_call_is_matched_by_its_turn_where_ids_come_again(told: dict[str, Any]) -> None:
-    """Each reply's ``c1`` is another call; one whose result no model was shown has it all the same."""
-    (result,) = told["steps"][4]["observation"]["results"]
-    assert result["content"] == "whole text"
-    assert told["steps"][9]["tool_calls"][0]["function_name"] == "notify"
-    assert told["steps"][9]["observation"]["results"][0]["content"] == '{"sent":true}'
-    assert told["steps"][9]["llm_call_count"] == 0
-
-
-def test_parallel_calls_of_one_id_have_each_their_own_result() -> None:
-    """Their results come in the order in which the reply asks for them."""
-    asked = [ToolCall("c1", 1, at, "find", {"at": at}, result=f"hit {at}") for at in (0, 1)]
-    answers = [Message("tool", f"{call.result}, cut", turn=2, call_id="c1") for call in asked]
-    said = Message("assistant", "", tuple(asked), turn=1)
-    told = trajectory(RUN, replace(TALK, transcript=Transcript((said, *answers), tuple(asked))))
-    results = told["steps"][0]["observation"]["results"]
-    assert [result["content"] for result in results] == ["hit 0, cut", "hit 1, cut"]
-    assert [result["extra"]["agenteval"]["result"] for result in results] == ["hit 0", "hit 1"]
-
-
-def test_what_nobody_knows_is_absent_and_not_0(told: dict[str, Any]) -> None:
-    """A price that is not known, tokens that no provider told."""
-    counts = {"prompt_tokens": 120, "completion_tokens": 10, "cached_tokens": 0}
-    assert told["steps"][4]["metrics"].items() >= counts.items()
-    assert "cost_usd" not in told["steps"][4]["metrics"]
-    assert "metrics" not in told["steps"][8]
-    assert "total_cost_usd" not in told["final_metrics"]
-    assert told["final_metrics"]["total_prompt_tokens"] == 220
-
-
-def test_agent_model_grades_and_ending_are_told(told: dict[str, Any]) -> None:
-    """The agent by the digest of its code; grades whole, undecided ones included."""
-    assert told["agent"]["name"] == "greeter"
-    assert told["agent"]["version"] == "c0de"
-    ours = told["extra"]["agenteval"]
-    assert (ours["ending"], ours["score"], ours["bucket"]) == ("missed", 0.5, "greetings")
-    greets, judge = ours["grades"]
-    assert (greets["score"], greets["passed"], greets["checks"][1]["found"]) == (0.5, False, "2 lines")
-    assert (judge["score"], judge["undecided"]) == (None, "no_judge")
-    assert ours["answer"] == {"text": "Hello, Mina!", "state": {"cards": 1}}
-    assert ours["events"][0]["kind"] == "chat_retry"
-
-
-def test_a_trial_without_a_word_says_why_or_what_it_answered() -> None:
-    """The format demands a step; an agent that asks no model has its answer."""
-    (step,) = trajectory(RUN, NEVER_BEGUN)["steps"]
-    assert _said(step) == "system: 503 from the provider"
-    (step,) = trajectory(RUN, replace(TALK, transcript=Transcript()))["steps"]
-    assert _said(step) == "agent: Hello, Mina!"
 
 
 def test_a_file_is_written_for_each_trial_and_read_back(
@@ -319,3 +231,9 @@ def edit_transcript(run: Run, number: int, edit: Callable[[dict[str, Any]], Any]
     assert len(edited) < len(lines[number])
     lines[number] = edited.ljust(len(lines[number]) - 1) + b"\n"
     transcripts.write_bytes(b"".join(lines))
+
+
+if __name__ == "__main__":
+    for talk, shown in TALKS.items():
+        written = json.dumps(trajectory(RUN, shown), ensure_ascii=False, indent=1) + "\n"
+        (GOLDEN / f"atif_{talk}.json").write_text(written, encoding="utf-8", newline="\n")

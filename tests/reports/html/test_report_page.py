@@ -89,7 +89,11 @@ def test_every_trial_is_in_a_row_and_every_row_opens(tmp_path: Path, mixed: Run)
     page = write(tmp_path, mixed)
     rows, tasks = page.index["trials"], page.index["tasks"]
     assert sorted(at for task in tasks for at in task["trials"]) == list(range(len(MIXED)))
-    assert [(task["task"], task["score"]) for task in tasks] == [("a", 0.75), ("b", 1.0), ("c", 0.0)]
+    assert [(task["task"], task["score"], task["reason"]) for task in tasks] == [
+        ("a", 0.75, "g 0.50: found 0.5"),
+        ("b", 1.0, "provider: 503 from the provider"),
+        ("c", 0.0, "g 0.00: found 0.0"),
+    ]
     for row in rows:
         opened = page.trial(row)
         same = ("name", "repetition", "ending", "reason")
@@ -132,6 +136,8 @@ def test_two_runs_show_what_became_of_each_task(tmp_path: Path) -> None:
     assert expected is not None
     assert index["suites"][0]["all"]["p"] == expected.p
     assert index["suites"][0]["all"]["verdict"] == expected.verdict
+    chips = chips_of(tmp_path)
+    assert (chips["better"], chips["worse"], chips["missed"]) == ("0", "1", "1")
 
 
 def test_suites_of_several_runs_are_called_as_shortly_as_tells_them_apart(tmp_path: Path) -> None:
@@ -266,6 +272,11 @@ def test_of_tasks_that_are_equally_bad_each_bucket_has_some(
     monkeypatch.setattr(html_index, "MOST_ROWS", 4)
     run = store_run(tmp_path, [trial(f"{name}{at}", 1, 0.5, name) for name in "xy" for at in range(5)])
     assert [row["task"] for row in write(tmp_path, run).index["tasks"]] == ["x0", "x1", "y0", "y1"]
+    monkeypatch.setattr(html_index, "MOST_ROWS", 1)
+    single = store_run(tmp_path, [trial("a", 1, None), trial("a", 2, 0.5), trial("b", 1, 0.0)])
+    (row,) = write(tmp_path, single).index["tasks"]
+    assert (row["task"], len(row["trials"])) == ("a", 2), "the worst stays, however many trials it has"
+    assert row["reason"] == "g 0.50: found 0.5", "a score says more of a task than an error"
 
 
 def test_what_changed_is_listed_before_what_stayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
