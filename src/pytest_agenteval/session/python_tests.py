@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import time
 import types
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -24,7 +24,7 @@ from pytest_agenteval.session.api.fixture import AgentEval, SessionEnvironment, 
 from pytest_agenteval.session.api.suite import Suite, name_of
 from pytest_agenteval.session.eval_session import EvalSession, get_eval_session
 from pytest_agenteval.session.stash import MARKED_TEST
-from pytest_agenteval.session.trial_items import TrialItem, collect_items, trial_functions
+from pytest_agenteval.session.trial_items import TrialItem, collect_items, items_of
 from pytest_agenteval.text.errors import UsageMistake, did_you_mean
 from pytest_agenteval.text.json_values import text_digest
 
@@ -198,19 +198,15 @@ class PythonSuite(PyCollector):
         """Give an item for each trial of each task; raises FileProblems with all problems of the suite."""
         return collect_items(get_eval_session(self.config), self._items)
 
-    def _items(self, evals: EvalSession) -> Iterator[TrialItem]:
+    def _items(self, evals: EvalSession) -> Iterable[TrialItem]:
         if evals.settings.executor_name != "local":
             raise UsageMistake(
                 f"--agent-executor={evals.settings.executor}: the suite {self.suite.name!r} "
                 f"({self.suite.place}) is written in Python, its graders and agent are in this process "
                 "alone: use local, or -n"
             )
-        functions = trial_functions(self.config)
         tasks = CodeTasks(evals.planner, evals.registry, self.config.rootpath).of_suite(self.suite)
-        for task, settings in tasks:
-            cases = evals.cases_of(task, settings.models)
-            if cases:
-                yield from functions.items(self, task, cases, evals)
+        return items_of(self, evals, tasks)
 
 
 def collect_suite(collector: pytest.Collector, name: str, value: Any) -> PythonSuite | None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shlex
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from pytest_agenteval.session.eval_session import EvalSession, get_eval_session
 from pytest_agenteval.session.planning.parametrization import Case
-from pytest_agenteval.session.trial_items import PLUGIN, TrialItem, collect_items, trial_functions
+from pytest_agenteval.session.trial_items import PLUGIN, TrialItem, collect_items, items_of
 from pytest_agenteval.tasks.documents import holds_calibration, short_path
 from pytest_agenteval.tasks.file_names import TABLE_SUFFIXES
 from pytest_agenteval.text.errors import ProblemsFound
@@ -31,14 +31,12 @@ class TableFile(pytest.File):
 def _table_file(evals: EvalSession, path: Path, parent: pytest.Collector) -> TableFile | None:
     """Give the collector of a table; None for a file that is no table of its suite."""
     loaded, suite_file = evals.planner.suites.suite_of(path), evals.planner.suites.file_of(path.parent)
-    if isinstance(loaded, ProblemsFound) or loaded.suite is None or suite_file is None:
-        return None
-    if not loaded.suite.tasks:
+    suite = None if isinstance(loaded, ProblemsFound) else loaded.suite
+    if suite is None or suite_file is None or not suite.tasks:
         return None
     from pytest_agenteval.tasks.row_tasks import rows_path, source_of
 
-    tables = (rows_path(source_of(rows), suite_file.parent) for rows in loaded.suite.tables)
-    if path not in tables:
+    if path not in (rows_path(source_of(rows), suite_file.parent) for rows in suite.tables):
         return None
     file: TableFile = TableFile.from_parent(parent, path=path)
     file.suite_file = suite_file
@@ -61,7 +59,7 @@ class TaskFile(pytest.Module):
         """Give an item for each trial of each task; raises FileProblems with all problems of the file."""
         return collect_items(get_eval_session(self.config), self._items)
 
-    def _items(self, evals: EvalSession) -> Iterator[TrialItem]:
+    def _items(self, evals: EvalSession) -> Iterable[TrialItem]:
         named = self.session.isinitpath(self.path)
         # If another plugin collects the named file too, it need not be a file of tasks.
         if named:
@@ -69,11 +67,7 @@ class TaskFile(pytest.Module):
             ours = [plugin for plugin in plugins.get_plugins() if getattr(plugin, "__name__", "") == PLUGIN]
             others = plugins.subset_hook_caller("pytest_collect_file", ours)
             named = not others(file_path=self.path, parent=self.parent)
-        functions = trial_functions(self.config)
-        for task, settings in evals.planner.tasks(self.path, named=named):
-            cases = evals.cases_of(task, settings.models)
-            if cases:  # a task that a stored run does not hold has none
-                yield from functions.items(self, task, cases, evals)
+        return items_of(self, evals, evals.planner.tasks(self.path, named=named))
 
 
 def generate_cases(metafunc: pytest.Metafunc) -> None:

@@ -20,6 +20,7 @@ from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.session.eval_session import EvalSession, get_eval_session
 from pytest_agenteval.session.item_reports import call_trial_finished, make_longrepr
 from pytest_agenteval.session.planning.parametrization import Case, PlannedItem
+from pytest_agenteval.session.planning.planner import PlannedTasks
 from pytest_agenteval.session.prefetch import replaced_fixtures
 from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.tasks.workspace import Workspace
@@ -370,10 +371,13 @@ class TrialFunctions:
         return shapes
 
 
-def trial_functions(config: pytest.Config) -> TrialFunctions:
-    if _builder not in config.stash:
-        config.stash[_builder] = TrialFunctions(config)
-    return config.stash[_builder]
+def items_of(file: PyCollector, evals: EvalSession, tasks: PlannedTasks) -> Iterator[TrialItem]:
+    """Give an item for each trial of each task."""
+    functions = file.config.stash.setdefault(_builder, TrialFunctions(file.config))
+    for task, settings in tasks:
+        cases = evals.cases_of(task, settings.models)
+        if cases:  # a task that a stored run does not hold has none
+            yield from functions.items(file, task, cases, evals)
 
 
 def _trial_body(trial: Trial) -> None:

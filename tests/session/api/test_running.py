@@ -176,6 +176,10 @@ def test_what_lets_out_and_records_is_said_in_the_words_of_who_calls(monkeypatch
     assert f"record it:  AGENTEVAL_RECORD_CHAT=new_episodes python {__file__}" in missed
     monkeypatch.setattr("sys.argv", [""])
     assert "os.environ['AGENTEVAL_RECORD_CHAT'] = 'once'" in run(OSLO, agent=refused).message
+    # A mode that the call names holds, whatever the environment says.
+    monkeypatch.setenv("AGENTEVAL_RECORD_CHAT", "none")
+    assert "let it out" not in run(OSLO, agent=refused).message
+    assert "let it out" in run(OSLO, agent=refused, record_chat="off").message
 
 
 def test_an_agent_whose_client_wants_a_key_is_helped_in_a_replay() -> None:

@@ -20,7 +20,7 @@ from pytest_agenteval.session.api.suite import (
     agent_config,
     grader_configs,
 )
-from pytest_agenteval.session.planning.planner import Planner
+from pytest_agenteval.session.planning.planner import PlannedTasks, Planner
 from pytest_agenteval.session.planning.suites import LoadedSuite, SuiteResources
 from pytest_agenteval.tasks import suite_spec, task_spec
 from pytest_agenteval.tasks.documents import ParsedDocument
@@ -32,7 +32,6 @@ from pytest_agenteval.tasks.validation import SpecRefused, SpecT, problems_of, s
 from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, UsageMistake, nearest_names
 from pytest_agenteval.text.json_values import canonical_json, text_digest
 
-Planned = tuple[tuple[PlannedTask, TaskSettings], ...]
 # Stands in while a task without graders is read, as a task file needs one. The task is graded later.
 ANY_GRADER = {"name": "answer_contains", "config": {"text": "."}}
 
@@ -54,7 +53,7 @@ class CodeTasks:
     def __init__(self, planner: Planner, registry: Registry, root: Path) -> None:
         self._planner, self._registry, self._root = planner, registry, root
 
-    def of_suite(self, suite: Suite) -> Planned:
+    def of_suite(self, suite: Suite) -> PlannedTasks:
         """Plan every task of a suite; raises ProblemsFound with everything that is wrong with it."""
         read, resources = self._read(suite)
         loaded_suite = LoadedSuite(read, suite.place.file.parent, resources, in_code=True)
@@ -216,9 +215,7 @@ class _ChangedTasks(Planner):
         super().__init__(registry, root)
         self._acting, self._changed = acting, settings
 
-    def plan(
-        self, loaded: Sequence[LoadedTask], loaded_suite: LoadedSuite
-    ) -> tuple[tuple[PlannedTask, TaskSettings], ...]:
+    def plan(self, loaded: Sequence[LoadedTask], loaded_suite: LoadedSuite) -> PlannedTasks:
         tasks = [_with_settings(each, self._changed) for each in loaded]
         if self._acting is not None:
             # An agent that the task names would come before the agent of the call.
