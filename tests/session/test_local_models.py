@@ -47,7 +47,7 @@ def test_what_is_not_installed_is_named_with_what_to_install(pytester: pytest.Py
 
 
 def test_a_folder_stands_in_a_test_id(pytester: pytest.Pytester) -> None:
-    """As it is typed; an alias gives it a shorter name. One without a model is refused with its whole path."""
+    """As it is typed; an alias gives it a shorter name. One without a model is refused by its path."""
     alias = '[tool.agenteval.models]\nmine = {id = "hf/./tiny", dtype = "float32"}\n'
     write(pytester.path, {**ONE, "pyproject.toml": alias})
     ids = collected_ids(pytester, "--agent-model=hf/./tiny,mine")

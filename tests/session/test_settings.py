@@ -92,6 +92,7 @@ TYPED = {
     "--agent-record=off": "--agent-record: expected one of none, once, *; found 'off'*",
     "--agent-record-chat=on": "--agent-record-chat: expected one of off, none, once, *",
     "--agent-run-name=latest": "--agent-run-name: expected a name for a folder, *; found 'latest'",
+    "--agent-run-name=.hidden": "--agent-run-name: expected a name for a folder, *; found '.hidden'",
     "--agent-run-name=a/b": "--agent-run-name: expected a name for a folder, *; found 'a/b'",
     "--agent-device=gpu": "--agent-device: expected auto, cpu, cuda, cuda:N or mps; found 'gpu'",
     "--agent-quantization=3bit": "--agent-quantization: expected 4bit or 8bit; found '3bit'*",
