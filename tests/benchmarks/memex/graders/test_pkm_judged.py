@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from pytest_agenteval.benchmarks.memex.graders.pkm_judged import PkmAppendCoherence, PkmInsightQuality
+from pytest_agenteval.benchmarks.memex.graders.pkm_judged import (
+    PkmAppendCoherence,
+    PkmInsightQuality,
+    parse_upstream_reply,
+)
+from pytest_agenteval.graders.judge.verdicts import UnreadableReply
 from pytest_agenteval.records.evidence import Evidence, Grade, Tree
+from pytest_agenteval.registry.installed import installed_registry
 from pytest_agenteval.text.errors import ProviderDown
 from tests.benchmarks.memex.graders.sample_trials import SKIPPED, call, tree, trial
-from tests.graders.judge.judges import TestJudge, judge, run
+from tests.graders.judge.judges import TestJudge, judge, rubric, run
 from tests.yaml_files import read_yaml
 
 Case = Mapping[str, Any]
@@ -102,13 +112,6 @@ def test_upstream_mode_takes_an_edit_of_blank_text_for_a_new_file() -> None:
     grade = grade_of(PkmAppendCoherence("upstream"), trial(calls=[edit]), silent_judge)
 
     assert (grade.score, grade.rationale) == (None, "the first edit made a new file")
-
-
-@pytest.mark.parametrize("grader", [PkmInsightQuality, PkmAppendCoherence])
-def test_a_mode_that_there_is_none_of_is_refused(grader: Any) -> None:
-    """A misspelled mode is a mistake of the task."""
-    with pytest.raises(ValueError, match="mode must be default or upstream, not 'strict'"):
-        grader(mode="strict")
 
 
 @pytest.mark.parametrize("grader", [PkmInsightQuality(), PkmAppendCoherence()])
@@ -240,30 +243,17 @@ def test_a_judge_of_additions_sees_the_file_and_one_diff_of_all_edits() -> None:
     assert "Inbox" not in question
 
 
-def test_several_files_that_were_added_to_are_told_apart() -> None:
-    """Each file stands with its path above what it was."""
+@pytest.mark.parametrize("lines", [1, 9_000])
+def test_several_files_that_were_added_to_are_told_apart(lines: int) -> None:
+    """Each file stands with its path above what it was, and one that fills the prompt leaves room for it."""
     one_judge = judge(FITS)
-    before = {"a.md": "one\n", "b.md": "two\n", "c.md": "three\n"}
-    grade_of(
-        PkmAppendCoherence(), trial(before, {**before, "a.md": "one\n1\n", "b.md": "two\n2\n"}), one_judge
-    )
-
-    assert "a.md:\none\n\n\nb.md:\ntwo\n" in prompt(one_judge)
-    assert "three" not in prompt(one_judge)
-
-
-def test_of_several_large_files_each_is_shown_in_part() -> None:
-    """A file that fills the prompt leaves room for the next one."""
-    one_judge = judge(FITS)
-    before = {"a.md": "one\n" * 9_000, "b.md": "two\n" * 9_000}
-    grade_of(
-        PkmAppendCoherence(),
-        trial(before, {path: f"{text}more\n" for path, text in before.items()}),
-        one_judge,
-    )
+    before = {"a.md": "one\n" * lines, "b.md": "two\n" * lines, "c.md": "three\n"}
+    after = {**before, **{path: f"{before[path]}more\n" for path in ("a.md", "b.md")}}
+    grade_of(PkmAppendCoherence(), trial(before, after), one_judge)
 
     assert "a.md:\none\n" in prompt(one_judge)
     assert "b.md:\ntwo\n" in prompt(one_judge)
+    assert "three" not in prompt(one_judge)
 
 
 @pytest.mark.parametrize(
@@ -300,3 +290,72 @@ def test_judged_graders_are_values(grader: Any) -> None:
     assert (grader.version in ("2", "3"), grader.threshold) == (True, 0.6)
     assert len(grader().rubric_digest) == 16
     assert PkmInsightQuality().rubric_digest != PkmAppendCoherence().rubric_digest
+    with pytest.raises(ValueError, match="mode must be default or upstream, not 'strict'"):
+        grader(mode="strict")
+
+
+def test_the_rubrics_have_the_names_that_labels_use() -> None:
+    """Labels are written for these values and dimensions."""
+    rubrics = installed_registry()
+    insight, append = rubrics.rubric("pkm_insight_quality"), rubrics.rubric("pkm_append_coherence")
+    three = rubrics.rubric("pkm_insight_quality_upstream").names
+    assert three == ("groundedness", "non_redundancy", "expression_quality")
+    assert insight.names == (*three, "conciseness")
+    assert (list(insight.shows), insight.output) == (["fact", "notes", "changes", "insight"], "insight")
+    assert (append.names, list(append.shows)) == (("coherence",), ["fact", "before", "changes"])
+    assert append.output == "changes"
+    assert {(made.low, made.high) for made in (insight, append)} == {(0, 1)}
+
+
+RUBRIC = rubric()
+SCALARS = st.none() | st.booleans() | st.floats() | st.integers() | st.text()
+
+
+VALUES = st.dictionaries(st.sampled_from(["warmth", "clarity", "x"]), SCALARS | st.lists(SCALARS))
+
+
+@given(st.text() | VALUES.map(json.dumps))
+@example("{}")
+@example('{"warmth": ' + "[" * 5000 + "]" * 5000 + "}")
+def test_no_reply_breaks_the_reading(reply: str) -> None:
+    """Whatever a judge writes, it is a verdict with a score for each dimension, 0 to 1, or unreadable."""
+    with suppress(UnreadableReply):
+        scores = parse_upstream_reply(reply, RUBRIC).scores
+        assert list(scores) == ["warmth", "clarity"]
+        assert all(score is None or 0 <= score <= 1 for score in scores.values())
+
+
+@pytest.mark.parametrize(
+    ("reply", "scores"),
+    [
+        ('{"warmth": 7, "clarity": -1}', {"warmth": 1.0, "clarity": 0.0}),
+        ('{"warmth": 1' + "0" * 400 + ', "clarity": {}}', {"warmth": 1.0, "clarity": None}),
+        ('{"warmth": true, "clarity": "high"}', {"warmth": None, "clarity": None}),
+        ('{"warmth": [1]}', {"warmth": None, "clarity": None}),
+        ('{"warmth": "Infinity", "clarity": "NaN"}', {"warmth": 1.0, "clarity": None}),
+        ('{"warmth": "1_0", "clarity": " 5e-1 "}', {"warmth": None, "clarity": 0.5}),
+        ('x ```json\n{"warmth": 1}\n``` {"clarity": 1}', {"warmth": 1.0, "clarity": None}),
+        ('```\n{"warmth": 1}', {"warmth": 1.0, "clarity": None}),
+        ('{"warmth": 1, "rationale": null}', {"warmth": 1.0, "clarity": None}),
+    ],
+)
+def test_upstream_bends_what_it_reads(reply: str, scores: dict[str, float | None]) -> None:
+    """Memex clamps numbers, takes what is no number for unknown, and looks into the first fence only."""
+    assert parse_upstream_reply(reply, RUBRIC).scores == scores
+
+
+@pytest.mark.parametrize(
+    "reply", ['{"warmth": 1, "rationale": 5}', '{"warmth": NaN}', "[1]", '}{"warmth": 1', "```{}```"]
+)
+def test_upstream_gives_up_on_what_is_no_single_object(reply: str) -> None:
+    """From the first brace to the last there has to be one object, whose rationale is text if it is there."""
+    with pytest.raises(UnreadableReply, match="no verdict in: "):
+        parse_upstream_reply(reply, RUBRIC)
+
+
+def test_upstream_quotes_the_start_of_what_it_could_not_read() -> None:
+    """The first 120 characters, as Memex does."""
+    with pytest.raises(UnreadableReply) as caught:
+        parse_upstream_reply("ab" * 100, RUBRIC)
+
+    assert str(caught.value) == "no verdict in: " + "ab" * 60
