@@ -14,7 +14,7 @@ from contextlib import redirect_stdout
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, TextIO
+from typing import NamedTuple, TextIO
 
 from pytest_agenteval.cli.console import STDOUT, add_json_option, write_document
 from pytest_agenteval.cli.project_files import (
@@ -40,7 +40,6 @@ from pytest_agenteval.tasks.documents import path_in_root, short_path
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.formatting import printable
 
-AGENT_KINDS = ("python", "command", "tools", "workspace")
 # If a folder has more files than this, they are counted instead of named.
 MOST_FILES_NAMED = 12
 
@@ -75,7 +74,7 @@ def init_arguments(parser: argparse.ArgumentParser) -> None:
         "folder", nargs="?", metavar="FOLDER", help="the project's folder (default: that which you are in)"
     )
     kinds = parser.add_mutually_exclusive_group()
-    kinds.add_argument("--agent", choices=AGENT_KINDS, default="python", help="what acts (default: python)")
+    kinds.add_argument("--agent", choices=STARTERS, default="python", help="what acts (default: python)")
     kinds.add_argument("--example", metavar="NAME", help=f"copy a shipped suite instead: {names}")
     parser.add_argument("--suite", metavar="NAME", help="the suite's name (default: one for each --agent)")
     parser.add_argument("--force", action="store_true", help="write over files that are there")
@@ -85,11 +84,21 @@ def init_arguments(parser: argparse.ArgumentParser) -> None:
 
 def init(args: argparse.Namespace) -> int:
     project = find_project(args.folder)
-    if args.example:
-        plan = _plan_example(project, args.example, suite=args.suite, force=args.force)
-    else:
-        plan = _plan_first_suite(project, args.agent, suite=args.suite, force=args.force)
-    document = InitDocument(dry_run=args.dry_run, **plan.to_json())
+    plan = _plan_example(project, args) if args.example else _plan_first_suite(project, args)
+
+    def names(paths: Iterable[Path]) -> tuple[str, ...]:
+        return tuple(path_in_root(path, project.root) for path in paths)
+
+    document = InitDocument(
+        root=str(project.root),
+        suite=plan.suite,
+        written=names(file.path for file in plan.files if not file.adds),
+        added_to=names(file.path for file in plan.files if file.adds),
+        left=names(plan.left),
+        run=f"{_cd_prefix(project.root)}{_program_command('pytest', project.root)} {plan.arguments}",
+        change=plan.change,
+        dry_run=args.dry_run,
+    )
     if args.json:
         write_document(args.json, document)
     if not args.dry_run:
@@ -145,53 +154,39 @@ def _program_command(name: str, root: Path) -> str:
     return shlex.join([program, *words[1:]])
 
 
-class Starter(FrozenValue, frozen=True):
-    """A kind of first suite.
-
-    ``options`` are the options of pytest with which it runs offline. ``change`` has lines on what to change
-    first, and on what to type then.
-    """
+class Starter(NamedTuple):
+    """A kind of first suite: its name, what to change first, and pytest's options for it to run offline."""
 
     suite: str
-    options: tuple[str, ...]
     change: tuple[str, ...]
+    options: tuple[str, ...] = ()
 
+
+_AGENT = "the agent: `agent: {call: package.module:function}` in {{folder}}/suite.yaml names yours"
+_RECORD = "record it: OPENAI_API_KEY=... {{pytest}} {{folder}} --agent-record=once --agent-record-chat=all"
 
 STARTERS: Mapping[str, Starter] = {
-    "python": Starter(
-        "orders",
-        (),
-        (
-            "the agent: `agent: {call: package.module:function}` in {{folder}}/suite.yaml names yours",
-            "record it: OPENAI_API_KEY=... {{pytest}} {{folder}} --agent-record=once --agent-record-chat=all",
-        ),
-    ),
+    "python": Starter("orders", (_AGENT, _RECORD)),
     "command": Starter(
         "museum",
-        (),
         (
             "the agent: `agent: {command: [...]}` in {{folder}}/suite.yaml names your program",
             "in Node or bash: {{folder}}/suite.yaml has the same program in both",
-            "record it: OPENAI_API_KEY=... {{pytest}} {{folder}} --agent-record=once --agent-record-chat=all",
+            _RECORD,
         ),
     ),
     "tools": Starter(
         "units",
-        ("--agent-model=oracle",),
         (
             "the tools: the functions of {{folder}}/tools.py",
             "no LLM, mediocre on purpose: {{pytest}} {{folder}}",
             "a real model: OPENAI_API_KEY=... {{pytest}} {{folder}} --agent-model=gpt",
         ),
+        ("--agent-model=oracle",),
     ),
     "workspace": Starter(
         "notes",
-        (),
-        (
-            "the agent: `agent: {call: package.module:function}` in {{folder}}/suite.yaml names yours",
-            "where a trial starts: the files of workspace/ beside each task.yaml",
-            "record it: OPENAI_API_KEY=... {{pytest}} {{folder}} --agent-record=once --agent-record-chat=all",
-        ),
+        (_AGENT, "where a trial starts: the files of workspace/ beside each task.yaml", _RECORD),
     ),
 }
 
@@ -255,57 +250,43 @@ def _example_files(example: Example, project: Project) -> list[NewFile]:
     ]
 
 
-class InitPlan(FrozenValue, frozen=True):
-    """The files to write, the paths that stay as they are, and what to say about the suite."""
+class InitPlan(NamedTuple):
+    """The files to write, those that stay as they are, what pytest is given, and what to change first."""
 
-    project: Project
     suite: str
     files: tuple[NewFile, ...]
-    left: tuple[Path, ...]
-    run: str
-    change: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """Give what the document and the screen show, with paths from the project's root."""
-        return {
-            "root": str(self.project.root),
-            "suite": self.suite,
-            "written": self._names(file.path for file in self.files if not file.adds),
-            "added_to": self._names(file.path for file in self.files if file.adds),
-            "left": self._names(self.left),
-            "run": self.run,
-            "change": self.change,
-        }
-
-    def _names(self, paths: Iterable[Path]) -> tuple[str, ...]:
-        return tuple(path_in_root(path, self.project.root) for path in paths)
+    arguments: str
+    change: tuple[str, ...]
+    left: tuple[Path, ...] = ()
 
 
-def _plan_first_suite(project: Project, kind: str, *, suite: str | None, force: bool) -> InitPlan:
-    starter = STARTERS[kind]
-    name = suite or starter.suite
+def _plan_first_suite(project: Project, args: argparse.Namespace) -> InitPlan:
+    starter = STARTERS[args.agent]
+    name = args.suite or starter.suite
     if not _SUITE_NAME.fullmatch(name):
         raise UsageMistake(f"--suite={name}: expected letters, digits, _ and -, with a letter first")
     folder = project.evals / name
     _refuse_taken_name(project, name, folder)
-    files = _starter_files(kind, name, project)
-    if not force:
+    files = _starter_files(args.agent, name, project)
+    if not args.force:
         refuse_existing(files, "--force writes over them, --suite NAME gives the suite another name")
     below = path_in_root(folder, project.root)
     arguments = shlex.join([below, *starter.options])
     of_github = workflow(project, name, f"pytest {arguments}")
     # A workflow that is there already stays; a line says what to add to it.
-    stays = of_github.path.exists() and not force
-    pytest = _program_command("pytest", project.root)
-    change = [fill(line, {"folder": below, "pytest": pytest}) for line in starter.change]
+    stays = of_github.path.exists() and not args.force
+    words = {"folder": below, "pytest": _program_command("pytest", project.root)}
     packaging, notes = _packaging_files(project.root, files)
     return InitPlan(
-        project,
         name,
-        files=(*files, *shared_files(project), *packaging, *(() if stays else (of_github,))),
+        (*files, *shared_files(project), *packaging, *(() if stays else (of_github,))),
+        arguments,
+        change=(
+            *(fill(line, words) for line in starter.change),
+            *notes,
+            *_workflow_notes(project, of_github, arguments, stays=stays),
+        ),
         left=(of_github.path,) if stays else (),
-        run=f"{_cd_prefix(project.root)}{pytest} {arguments}",
-        change=(*change, *notes, *_workflow_notes(project, of_github, arguments, stays=stays)),
     )
 
 
@@ -337,18 +318,18 @@ def _workflow_notes(project: Project, workflow: NewFile, arguments: str, *, stay
         yield f"the workflow: it does not install the project: setuptools finds several packages ({names})"
 
 
-def _plan_example(project: Project, name: str, *, suite: str | None, force: bool) -> InitPlan:
-    if suite:
+def _plan_example(project: Project, args: argparse.Namespace) -> InitPlan:
+    if args.suite:
         raise UsageMistake("--suite: an example keeps its name, by which its recordings are found")
-    example = example_named(name, installed_registry())
-    below = example.parts[0]
-    _refuse_taken_name(project, name, project.root / below)
+    example = example_named(args.example, installed_registry())
+    _refuse_taken_name(project, args.example, project.root / example.parts[0])
     files = _example_files(example, project)
-    if not force:
+    if not args.force:
         refuse_existing(files, "--force writes over them")
-    run = f"{_cd_prefix(project.root)}{_program_command('pytest', project.root)} {below}"
     packaging, notes = _packaging_files(project.root, files)
-    return InitPlan(project, name, (*files, *shared_files(project), *packaging), (), run, tuple(notes))
+    return InitPlan(
+        args.example, (*files, *shared_files(project), *packaging), example.parts[0], tuple(notes)
+    )
 
 
 def _refuse_taken_name(project: Project, name: str, folder: Path) -> None:
@@ -416,44 +397,41 @@ def import_(args: argparse.Namespace) -> int:
 
     0 when everything that was imported can be used, else 1. Only the importer that is named is loaded.
     """
-    from pytest_agenteval.registry.installed import installed_registry
-
     registry = installed_registry()
     if args.importer is None:
-        listed = tuple(_listed_importers(registry))
-        broken = tuple(registry.broken_benchmarks)
+        listed, broken = tuple(_listed_importers(registry)), tuple(registry.broken_benchmarks)
         document = ImportDocument(importers=listed, broken_benchmarks=broken, imported=None)
         if args.json != STDOUT:
             print("\n".join(_list_lines(document)))
     else:
-        importer = registry.importer_named(args.importer)
-        parser = argparse.ArgumentParser(prog=f"agenteval import {args.importer}", description=importer.help)
-        try:
-            importer.add_arguments(parser)
-        except argparse.ArgumentError as taken:
-            raise UsageMistake(
-                f"the importer {args.importer!r} declares an argument twice: {taken}"
-            ) from None
-        try:
-            add_json_option(parser)
-            # --json may also stand after the importer's name.
-            options = parser.parse_args(args.rest)
-            args.json = options.json or args.json
-        except argparse.ArgumentError:  # the importer has another option of that name
-            options = parser.parse_args(args.rest)
-        heard = _Tee(None if args.json == STDOUT else sys.stdout)
-        with redirect_stdout(heard):
-            status: object = importer.run(options, registry)
-        # Without a return the importer would seem to have had success.
-        if not isinstance(status, int):
-            raise UsageMistake(
-                f"the importer {args.importer!r}: expected an exit status, 0 or 1; found {status!r:.80}"
-            )
-        imported = Import(args.importer, tuple(args.rest), status, tuple(heard.getvalue().splitlines()))
-        document = ImportDocument(importers=(), broken_benchmarks=(), imported=imported)
+        document = ImportDocument(importers=(), broken_benchmarks=(), imported=_imported(args, registry))
     if args.json:
         write_document(args.json, document)
     return document.imported.exit_status if document.imported else 0
+
+
+def _imported(args: argparse.Namespace, registry: Registry) -> Import:
+    name = args.importer
+    importer = registry.importer_named(name)
+    parser = argparse.ArgumentParser(prog=f"agenteval import {name}", description=importer.help)
+    try:
+        importer.add_arguments(parser)
+    except argparse.ArgumentError as taken:
+        raise UsageMistake(f"the importer {name!r} declares an argument twice: {taken}") from None
+    try:
+        add_json_option(parser)
+        # --json may also stand after the importer's name.
+        options = parser.parse_args(args.rest)
+        args.json = options.json or args.json
+    except argparse.ArgumentError:  # the importer has another option of that name
+        options = parser.parse_args(args.rest)
+    heard = _Tee(None if args.json == STDOUT else sys.stdout)
+    with redirect_stdout(heard):
+        status: object = importer.run(options, registry)
+    # Without a return the importer would seem to have had success.
+    if not isinstance(status, int):
+        raise UsageMistake(f"the importer {name!r}: expected an exit status, 0 or 1; found {status!r:.80}")
+    return Import(name, tuple(args.rest), status, tuple(heard.getvalue().splitlines()))
 
 
 def _listed_importers(registry: Registry) -> Iterator[ListedImporter]:
