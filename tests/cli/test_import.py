@@ -56,7 +56,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> None:
     installed.importer("clashes", Clashes)
     installed.importer("forgets", Forgets)
     installed.importer("tells", Tells)
-    monkeypatch.setattr("pytest_agenteval.registry.installed.installed_registry", lambda: installed)
+    monkeypatch.setattr("pytest_agenteval.cli.init.installed_registry", lambda: installed)
 
 
 def run_import(name: str | None) -> int:
