@@ -192,6 +192,9 @@ def test_a_name_goes_from_the_file_that_lists_it(pytester: pytest.Pytester, agen
     write(pytester.path, {"evals/b.json": task("b"), "evals/_promoted.yaml": "# mine\ntasks: [c, 'no']\n"})
     write(pytester.path, {"evals/no.json": task("no")})
 
+    # What its author has put into ours stays, as long as no name changes.
+    assert "---" not in agenteval("promote", "s", "--write").out
+    assert (pytester.path / "evals" / "_promoted.yaml").read_text().startswith("# mine")
     kept = agenteval("demote", "b", "--write")
     output = agenteval("demote", "c", "--write")
 

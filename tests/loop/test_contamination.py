@@ -28,7 +28,7 @@ def expecting(id: str, content: str, facts: list[Any], **more: Any) -> dict[str,
 
 @pytest.fixture(scope="module")
 def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A suite in several languages; the last task starts from a tree."""
+    """A suite in several languages; the last two tasks start from one tree, of which one may be named."""
     folder = tmp_path_factory.mktemp("suite")
     calls = {"turns": [{"calls": [{"tool": "post_ledger", "args": {"memo": "Paid by Ottilie in cash"}}]}]}
     patterns = [
@@ -53,7 +53,9 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
         expecting("book", "渡口账簿里写着押出去的不是船钱是习惯。", []),
         expecting("tree", "What is there?", []),
     ]
-    tasks[-1]["input"]["base_fixture"] = "tree"
+    tasks.append(expecting("also_tree", "What else?", [], split="held_out"))
+    for each in tasks[-2:]:
+        each["input"]["base_fixture"] = "tree"
     tree = "The old pilot keeps his charts in a drawer below the barometer, sorted by wreck.\n"
     write(folder, {"suite.yaml": "name: s", "tree/notes.md": tree, "pytest.ini": "[pytest]"})
     write(folder, {f"{each['id']}.json": each for each in tasks})

@@ -331,7 +331,7 @@ def leaks(args: argparse.Namespace) -> int:
     suites = [each for place in places for each in read_suites(place)]
     new = read_files(globs)
     # A place may be a part of a suite, or hold several.
-    old = files_at_commit(globs, new, args.since, [*places, *(each.file for each in suites)])
+    old = files_at_commit(globs, args.since, [*places, *(each.file for each in suites)])
     document = LeaksDocument(
         since=old.commit,
         files=tuple(new),

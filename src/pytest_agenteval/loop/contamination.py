@@ -33,7 +33,6 @@ from pytest_agenteval.tasks.task_spec import Task, Turn
 from pytest_agenteval.text.errors import UsageMistake
 
 LeakKind = Literal["task_id", "expected_value", "reference_solution", "input", "workspace"]
-_KINDS: Sequence[LeakKind] = ("task_id", "expected_value", "reference_solution", "input", "workspace")
 
 # Files of a starting workspace with more bytes than this are not read: nobody copies from them.
 MOST_WORKSPACE_TEXT = 200_000
@@ -272,13 +271,6 @@ def _turns(task: Task) -> tuple[Turn, ...]:
     return (*(reference.turns if reference else ()), *(task.script or ()))
 
 
-def _tool_words(task: Task) -> Iterator[str]:
-    """Give the names of tools and the texts of settings, which every agent has to know."""
-    yield from (call.tool for turn in _turns(task) for call in turn.calls)
-    yield from (fault.tool for fault in task.faults)
-    yield from _leaves(task.settings)
-
-
 def _facts(value: Any, key: str = "", *, in_list: bool = False) -> Iterator[list[str]]:
     """Give what a grader expects, with its alternatives: a list within a list, or the parts of a pattern."""
     if isinstance(value, Mapping):
@@ -390,7 +382,11 @@ class _TaskIndex:
     def _add(self, task: Task) -> None:
         number = len(self.tasks)
         self.tasks.append(task)
-        self._tools.update(map(compact, _tool_words(task)))
+        # Every agent has to know the names of tools, and what its settings say.
+        tools = (call.tool for turn in _turns(task) for call in turn.calls)
+        self._tools.update(
+            map(compact, (*tools, *(fault.tool for fault in task.faults), *_leaves(task.settings)))
+        )
         self._inputs.append("\n".join(map(compact, _input_texts(task))))
         texts = [*_task_texts(task, number)]
         self._texts.append("\n".join(map(compact, (task.description, *(each.text for each in texts)))))
@@ -409,10 +405,7 @@ class _TaskIndex:
 
     def owner(self, texts: Sequence[TaskText]) -> TaskText:
         """Choose the task for which a text is reported: one of split dev before a held-out one."""
-        return min(
-            texts,
-            key=lambda each: (self.tasks[each.task].split == "held_out", _KINDS.index(each.kind), each.task),
-        )
+        return min(texts, key=lambda each: self.tasks[each.task].split == "held_out")
 
     def is_common(self, value: str, texts: Sequence[TaskText]) -> bool:
         """Whether agents have to know a text: the name of a tool, or what several tasks ask or expect."""

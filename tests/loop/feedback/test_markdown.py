@@ -119,6 +119,7 @@ def test_earlier_rounds_are_told_the_newest_in_full(tmp_path: Path) -> None:
 
     lines = [len(each.diff.splitlines()) for each in made.earlier_rounds]
     assert lines == sorted(lines)
+    assert lines[0] < lines[-1]
     assert "### Round 3: `discarded`" in text
     assert "Tried: `try 3`" in text
     assert [cut.where for cut in made.cuts if cut.where == "earlier rounds"] == ["earlier rounds"]
