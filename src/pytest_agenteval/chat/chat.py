@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 from pytest_agenteval.records.plan import Model, Plan
 from pytest_agenteval.records.record import NOTHING, Record
-from pytest_agenteval.records.tool_spec import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec, parse_arguments
 from pytest_agenteval.records.transcript import ToolCall, Usage
 from pytest_agenteval.text.errors import TrialBroken
 from pytest_agenteval.text.json_values import compact_json
@@ -84,6 +84,20 @@ def tool_call(call: ToolCall) -> dict[str, Any]:
     # Arguments that were not a JSON object go back as the model wrote them, so that it sees its own mistake.
     arguments = compact_json(call.args) if call.raw_args is None else call.raw_args
     return {"id": call.id, "type": "function", "function": {"name": call.tool, "arguments": arguments}}
+
+
+def own_calls(calls: Iterable[tuple[str | None, str, str]], prefix: str) -> tuple[ToolCall, ...]:
+    """Give a reply's calls, each with an id of its own; they come as id, tool and arguments.
+
+    A call without an id, or with that of another, gets ``prefix`` and its place: two calls with one id would
+    leave open which result belongs to which.
+    """
+    made: dict[str, ToolCall] = {}
+    for place, (given, tool, arguments) in enumerate(calls):
+        id = given if given and given not in made else f"{prefix}_{place}"
+        args, raw = parse_arguments(arguments)
+        made[id] = ToolCall(id, 0, place, tool, args, raw)
+    return tuple(made.values())
 
 
 class Chat(Protocol):

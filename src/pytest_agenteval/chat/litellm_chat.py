@@ -25,7 +25,7 @@ from typing import Any, Self, TypeAlias
 from msgspec.structs import replace
 
 from pytest_agenteval.cassettes.wire.openai_chat import join_call
-from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
+from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply, own_calls
 from pytest_agenteval.chat.direct.model_request import NO_KEY
 from pytest_agenteval.chat.direct.openai_chat_request import plain_copy, response_format, tool_choice
 from pytest_agenteval.chat.model_prices import with_own_price
@@ -41,7 +41,7 @@ from pytest_agenteval.processes.threads import close_at_end
 from pytest_agenteval.records.plan import NO_PRICES, Model, ModelPrice, Prices, own_price
 from pytest_agenteval.records.replies import PricedApart, credible_usage, finish_of, split_thoughts
 from pytest_agenteval.records.tool_spec import ToolSpec, parse_arguments
-from pytest_agenteval.records.transcript import NO_USAGE, ToolCall, Usage
+from pytest_agenteval.records.transcript import NO_USAGE, Usage
 from pytest_agenteval.text.json_values import compact_json, mend_surrogates
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
@@ -59,18 +59,16 @@ def litellm_reply(
     choice = answer.choices[0]
     message = choice.message
     refusal = _refusal(message)
-    calls: list[ToolCall] = []
-    used_ids: set[str] = set()  # two calls with one id would leave open which result belongs to which
-    for place, call in enumerate(message.tool_calls or ()):
-        id = call.id if call.id and call.id not in used_ids else f"{call_ids}_{place}"
-        used_ids.add(id)
-        args, raw = parse_arguments(mend_surrogates(call.function.arguments or "{}"))
-        calls.append(ToolCall(id, 0, place, call.function.name or "", args, raw))
+    written = (
+        (call.id, call.function.name or "", mend_surrogates(call.function.arguments or "{}"))
+        for call in message.tool_calls or ()
+    )
+    calls = own_calls(written, call_ids)
     text, thought = split_thoughts(mend_surrogates(message.content or refusal))
     reasoning = mend_surrogates(getattr(message, "reasoning_content", None) or "")
     return Reply(
         text=text,
-        calls=tuple(calls),
+        calls=calls,
         usage=litellm_usage(answer, price),
         finish=finish_of(unknown_finish or choice.finish_reason, calls=bool(calls), refused=bool(refusal)),
         reasoning="\n\n".join(filter(None, (reasoning, thought))),

@@ -17,7 +17,7 @@ from pytest_agenteval.cassettes.interaction import Response
 from pytest_agenteval.cassettes.wire.normal_form import ReplyParts
 from pytest_agenteval.cassettes.wire.reader import read_parts, whole_reply
 from pytest_agenteval.cassettes.wire.traffic import Json, ModelRefused, UnreadableTraffic, raw_body
-from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
+from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply, own_calls
 from pytest_agenteval.chat.direct import http_pool
 from pytest_agenteval.chat.direct.http_pool import NoConnection, read_event_stream
 from pytest_agenteval.chat.direct.model_request import (
@@ -52,7 +52,7 @@ from pytest_agenteval.processes.threads import close_at_end
 from pytest_agenteval.records.plan import NO_PRICES, Model, Prices, own_price
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.replies import INCOMPLETE, finish_of
-from pytest_agenteval.records.tool_spec import ToolSpec, parse_arguments
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import NO_USAGE, ToolCall, Usage
 from pytest_agenteval.text.json_values import compact_json, plain_json
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
@@ -187,20 +187,15 @@ class DirectChat:
 
     def _calls(self, parts: ReplyParts, whole: Json) -> tuple[ToolCall, ...]:
         """Give the calls that the agent has to answer, each with an id of its own."""
-        calls: list[ToolCall] = []
-        used_ids: set[str] = set()  # two calls with one id would leave open which result belongs to which
-        for place, call in enumerate(call for call in parts.calls if call.by == "agent"):
-            id = call.id if call.id and call.id not in used_ids else f"call_{self._asks}_{place}"
-            used_ids.add(id)
-            args, raw = parse_arguments(call.arguments_text)
-            calls.append(ToolCall(id, 0, place, call.name, args, raw))
+        written = [(it.id, it.name, it.arguments_text) for it in parts.calls if it.by == "agent"]
+        calls = own_calls(written, f"call_{self._asks}")
         if calls and (echo := self._format.echo_of(whole)) is not None:
             # Thoughts are found again by the call that they led to, so it needs an id of its own: some
             # servers count calls from 0 in each turn.
             if calls[0].id in self._echoes:
-                calls[0] = replace(calls[0], id=f"call_{self._asks}_0")
+                calls = (replace(calls[0], id=f"call_{self._asks}_0"), *calls[1:])
             self._echoes[calls[0].id] = echo
-        return tuple(calls)
+        return calls
 
     async def _send(self, ask: ModelAsk, answered: dict[str, str]) -> tuple[Response, float | None]:
         """Send a request; give the response and, if it was streamed, the seconds to its first token.

@@ -14,7 +14,7 @@ from urllib.parse import urljoin, urlsplit
 
 import msgspec
 
-from pytest_agenteval.cassettes.wire.traffic import Json, as_map, as_text, maps_in
+from pytest_agenteval.cassettes.wire.traffic import Json, as_map, maps_in
 
 # How long an unused connection stays open.
 IDLE_S = 60.0
@@ -181,17 +181,8 @@ def _words(lost: BaseException) -> str:
 
 
 _DELTA_FIELDS = ("content", "refusal", "reasoning_content", "reasoning", "tool_calls", "function_call")
-_ENDINGS = frozenset(
-    {"message_stop", "response.completed", "response.incomplete", "response.failed", "error"}
-)
-# Found in the bytes of every event that _ENDINGS or an error mark as the end.
-_ENDING_WORDS = (
-    b"message_stop",
-    b"response.completed",
-    b"response.incomplete",
-    b"response.failed",
-    b'"error"',
-)
+# Found in the bytes of every event that ends a stream.
+_ENDING_WORDS = (b"message_stop", b'"error"')
 
 
 class EventStreamReader:
@@ -227,7 +218,9 @@ class EventStreamReader:
                 elif self.first_token_s is None or any(word in data for word in _ENDING_WORDS):
                     with suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
                         event = as_map(msgspec.json.decode(data))
-                        self.ended |= as_text(event.get("type")) in _ENDINGS or bool(event.get("error"))
+                        self.ended |= event.get("type") in ("message_stop", "error") or bool(
+                            event.get("error")
+                        )
                         if self.first_token_s is None and has_content(event):
                             self.first_token_s = time.perf_counter() - self._began
 
@@ -237,13 +230,9 @@ def has_content(event: Json) -> bool:
     for choice in maps_in(event.get("choices")):
         if any(as_map(choice.get("delta")).get(field) for field in _DELTA_FIELDS):
             return True
-    delta: Any = event.get("delta")
-    if isinstance(delta, dict):  # Anthropic's
-        return any(delta.get(field) for field in ("text", "thinking", "partial_json"))
-    if isinstance(delta, str):
-        return bool(delta)
-    item = as_map(event.get("content_block") or event.get("item"))
-    return item.get("type") in ("tool_use", "function_call", "custom_tool_call")
+    delta = as_map(event.get("delta"))  # Anthropic's
+    is_call = as_map(event.get("content_block")).get("type") == "tool_use"
+    return is_call or any(delta.get(field) for field in ("text", "thinking", "partial_json"))
 
 
 async def read_event_stream(response: Any, began: float) -> tuple[bytes, float | None]:
