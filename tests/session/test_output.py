@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
 from pathlib import Path
@@ -108,10 +109,14 @@ def test_what_concurrent_trials_print_stands_with_their_own_items(pytester: pyte
 
 
 def test_a_passing_trial_is_quiet_and_its_output_is_in_the_report(pytester: pytest.Pytester) -> None:
-    """Nothing is shown of it, unless -rP asks."""
+    """Nothing is shown of it, unless -rP asks; streams and handlers are left as they were."""
+    before = list(logging.getLogger().handlers)
     evals(pytester.path, [*talking(1), task("good", agent="talking", input={"content": "t777"}, wants="no")])
     assert "<t777>" not in run(pytester, "evals").stdout.str()
     assert "out <t777> 2" in run(pytester, "evals", "-rP").stdout.str()
+    assert logging.getLogger().handlers == before
+    for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
+        assert "write" not in vars(stream)
 
 
 @pytest.mark.parametrize("capture", ["sys", "fd", "tee-sys"])
@@ -130,15 +135,3 @@ def test_without_capture_prints_come_as_they_are(pytester: pytest.Pytester) -> N
     speakers = [NAME.findall(line)[0] for line in result.outlines if "out <" in line]
     assert speakers == ["t000"] * 3 + ["t001"] * 3
     assert not any("out <" in line for lines in sections(result).values() for line in lines)
-
-
-def test_streams_and_handlers_are_left_as_they_were(pytester: pytest.Pytester) -> None:
-    """After a run in this process, nothing of ours stands on streams or on the root logger."""
-    import logging
-
-    before = list(logging.getLogger().handlers)
-    evals(pytester.path, talking(2))
-    run(pytester, "evals")
-    assert logging.getLogger().handlers == before
-    for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
-        assert "write" not in vars(stream)

@@ -39,7 +39,16 @@ def pytest_agenteval_register(registry):
     registry.agent("waiting", Waiting)
 """
 # Off in all of them but the last; CI stands for the variable.
-SWITCHES = ("--agent-progress=no", "-v --agent-progress=no", "-q", "-s", "CI", "")
+SWITCHES = (
+    "--agent-progress=no",
+    "-v --agent-progress=no",
+    "-q",
+    "-s",
+    "CI",
+    "--collect-only",
+    "torn.py",
+    "",
+)
 PROGRAM = """
 import os, sys, pytest
 from pytest_agenteval.session import panel
@@ -72,6 +81,7 @@ def evals(root: Path) -> None:
         "evals/firm/suite.yaml": suite("firm"),
         "evals/firm/tasks.json": json.dumps(firm),
         "conftest.py": CONFTEST,
+        "torn.py": "raise OSError",  # nothing begins where something cannot be collected
     }
     write(root, files)
 
@@ -138,7 +148,8 @@ def test_with_workers_each_line_of_theirs_is_whole(runs: Runs) -> None:
 
 @pytest.mark.parametrize("option", SWITCHES)
 def test_where_they_are_not_wanted_nothing_of_them_is_written(runs: Runs, option: str) -> None:
-    """Under -q and -s, on CI servers, and where they are switched off: not one byte."""
+    """Under -q and -s, on CI servers, where they are switched off or nothing runs: not one byte."""
+    assert b"INTERNALERROR" not in runs.written[option]
     assert (b"in flight" in runs.written[option]) is (b"\x1bD" in runs.written[option]) is (option == "")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agenteval.cli.main import main
-from pytest_agenteval.session.options import RawValue, Shard
+from pytest_agenteval.session.options import Shard
 from pytest_agenteval.session.selection import shard_items, shard_number
-from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.session.settings_reading import read_settings
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.text.errors import UsageMistake
@@ -109,45 +107,36 @@ def test_a_shard_is_drawn_alike_on_every_machine_and_in_every_version() -> None:
     assert all(2350 < count < 2650 for count in counts.values())
 
 
-@pytest.mark.parametrize("value", ["0/4", "5/4", "2", "/4", "2/", "a/b", "-1/4", "1/2/3", "1.0/2"])
-def test_a_misspelt_shard_is_refused(tmp_path: Path, value: str) -> None:
-    """With what may be typed."""
-    says = f"here: expected a part of several, as in 2/4: the second of four; found {value!r}"
-    with pytest.raises(UsageMistake, match=re.escape(says)):
-        Settings.shard.parse_value(RawValue(value, "here", tmp_path))
+ANOTHERS = r"^--agent-shard=1/2: .*another shard's; found {}; name the"
+REFUSED = {
+    **dict.fromkeys(
+        ("0/4", "5/4", "2", "/4", "2/", "a/b", "-1/4", "1/2/3", "1.0/2"), "expected a part of several"
+    ),
+    "1/2 --repetitions=2..6": r"^--agent-shard=1/2: expected a fixed number.*found --repetitions=2\.\.6",
+    # On one machine the latest run would be another shard's: that is said before anything is paid for.
+    **{
+        f"1/2 {told}": ANOTHERS.format(told)
+        for told in (
+            "--agent-baseline=latest",
+            "--agent-baseline=rules@latest",
+            "--agent-only=missed",
+            "--agent-regrade=latest",
+        )
+    },
+}
 
 
-def test_a_misspelt_shard_ends_every_run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before anything runs, also where no test tries an agent, and by a variable too."""
+def test_what_no_shard_can_be_is_refused(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what may be typed; before anything runs, where no test tries an agent, and by a variable too."""
+    for value, says in REFUSED.items():
+        with pytest.raises(UsageMistake, match=says):
+            read_settings(pytester.parseconfig(*f"--agent-shard={value}".split()))
     write(pytester.path, {"tests/test_plain.py": "def test_one(): pass"})
     result = run(pytester, "--agent-shard=2")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert result.errlines[0].startswith("ERROR: --agent-shard: expected a part of several")
-
     monkeypatch.setenv("AGENTEVAL_SHARD", "2")
     assert run(pytester).errlines[0].startswith("ERROR: AGENTEVAL_SHARD: expected a part of several")
-
-
-def test_a_look_cannot_be_made_in_a_shard(pytester: pytest.Pytester) -> None:
-    """It needs all of a suite's results: the line says what to do instead."""
-    says = r"^--agent-shard=1/2: expected a fixed number.*found --repetitions=2\.\.6"
-    with pytest.raises(UsageMistake, match=says):
-        read_settings(pytester.parseconfig("--agent-shard=1/2", "--repetitions=2..6"))
-
-
-@pytest.mark.parametrize(
-    "told",
-    [
-        "--agent-baseline=latest",
-        "--agent-baseline=rules@latest",
-        "--agent-only=missed",
-        "--agent-regrade=latest",
-    ],
-)
-def test_the_latest_run_is_no_run_that_all_shards_mean(pytester: pytest.Pytester, told: str) -> None:
-    """On one machine it would be another shard's: that is said before anything is paid for."""
-    with pytest.raises(UsageMistake, match=rf"^--agent-shard=1/2: .*another shard's; found {told}; name the"):
-        read_settings(pytester.parseconfig("--agent-shard=1/2", told))
 
 
 @pytest.mark.parametrize("workers", [0, 1])

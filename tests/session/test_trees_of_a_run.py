@@ -53,31 +53,26 @@ def temporary(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     return folder
 
 
-@pytest.fixture
-def evals(pytester: pytest.Pytester) -> None:
-    """Six trials of two tasks that write, one that crashes, and one that needs no tree."""
-    write(
-        pytester.path,
-        {
-            "fixtures/base/a.md": "a",
-            "evals/suite.yaml": CAPABILITY,
-            "evals/conftest.py": WRITING,
-            "evals/one/task.json": task(
-                "one", agent="writing", input={"content": "1", "base_fixture": "base"}
-            ),
-            "evals/one/workspace/log.md": "begun: ",
-            "evals/two/task.json": task("two", agent="crashing", input={"content": "2"}, trials_per_run=1),
-            "evals/three/task.json": task("three", input={"content": "3", "base_fixture": "base"}),
-        },
-    )
+EVALS = {
+    "fixtures/base/a.md": "a",
+    "evals/suite.yaml": CAPABILITY,
+    "evals/conftest.py": WRITING,
+    "evals/one/task.json": task("one", agent="writing", input={"content": "1", "base_fixture": "base"}),
+    "evals/one/workspace/log.md": "begun: ",
+    "evals/two/task.json": task("two", agent="crashing", input={"content": "2"}, trials_per_run=1),
+    "evals/three/task.json": task("three", input={"content": "3", "base_fixture": "base"}),
+}
 
 
-@pytest.mark.usefixtures("evals")
-def test_every_trial_has_a_tree_of_its_own_and_nothing_stays(
-    pytester: pytest.Pytester, temporary: Path
-) -> None:
-    """Repetitions that run side by side never meet, and the folder for temporary files is as it was."""
-    run(pytester, "evals", "-p", "no:cacheprovider", workers=1)
+@pytest.mark.parametrize("keeps", [False, True])
+def test_every_trial_has_a_tree_of_its_own(pytester: pytest.Pytester, temporary: Path, keeps: bool) -> None:
+    """Repetitions that run side by side never meet, and the folder for temporary files is as it was.
+
+    Where somebody asks, each tree stays in the run's folder, and the record says which.
+    """
+    write(pytester.path, EVALS)
+    options = ("--agent-keep-workspaces",) if keeps else ()
+    run(pytester, "evals", "-p", "no:cacheprovider", *options, workers=1)
     ended = trials(pytester.path)
     assert len(journal(pytester.path, "finished")) == 7
     assert ended["one"].outcome.after.text("log.md") == "begun: 111"
@@ -85,17 +80,11 @@ def test_every_trial_has_a_tree_of_its_own_and_nothing_stays(
     assert ended["two"].outcome.diff.created == ("log.md", "pipe")
     assert not ended["three"].outcome.diff
     assert [path.name for path in temporary.rglob("*") if "agenteval" in path.name] == []
-
-
-@pytest.mark.usefixtures("evals")
-def test_trees_are_kept_where_somebody_asks(pytester: pytest.Pytester, temporary: Path) -> None:
-    """In the run's folder, one for each trial that used one; the record says which."""
-    run(pytester, "evals", "--agent-keep-workspaces", workers=1)
-    trees = sorted((run_folder(pytester.path) / "workspaces").iterdir())
-    assert sorted((tree / "log.md").read_text() for tree in trees) == ["222", *["begun: 111"] * 3]
-    ended = trials(pytester.path)
-    assert Path(ended["one"].workspace) in trees
-    assert (Path(ended["one"].workspace) / "a.md").read_text() == "a"
+    if keeps:
+        trees = sorted((run_folder(pytester.path) / "workspaces").iterdir())
+        assert sorted((tree / "log.md").read_text() for tree in trees) == ["222", *["begun: 111"] * 3]
+        assert Path(ended["one"].workspace) in trees
+        assert (Path(ended["one"].workspace) / "a.md").read_text() == "a"
     assert ended["three"].workspace == ""
 
 

@@ -42,7 +42,10 @@ def begin_progress(config: pytest.Config) -> None:
     # Other classes than pytest's own draw below their lines themselves.
     if progress_key in config.stash or type(reporter) is not TerminalReporter:
         return
-    option = config.option
+    option, info = config.option, config.stash.get(run_info_key, None)
+    # No run has begun under --collect-only, nor where something could not be collected.
+    if info is None or not (info.folder / PLANNED).exists():
+        return
     # pytest itself recognizes a CI server by these variables.
     is_unseen = hasattr(config, "workerinput") or os.environ.get("CI") or os.environ.get("BUILD_NUMBER")
     is_plain = option.verbose < 0 or option.capture == "no" or option.usepdb or option.trace
@@ -50,7 +53,7 @@ def begin_progress(config: pytest.Config) -> None:
         return
     with suppress(AttributeError, OSError, ValueError):  # an object that is no file
         if is_terminal_with_escapes(reporter._tw._file.fileno()):
-            panel = config.stash[progress_key] = ProgressLines(config, reporter)
+            panel = config.stash[progress_key] = ProgressLines(config, reporter, info.folder)
             config.pluginmanager.register(panel, "agenteval-progress")
 
 
@@ -131,13 +134,13 @@ def _fitted(parts: Iterable[str], width: int) -> str:
 class ProgressLines:
     """Draws the lines when pytest reports and while it waits; whatever pytest writes erases them first."""
 
-    def __init__(self, config: pytest.Config, reporter: Any) -> None:
+    def __init__(self, config: pytest.Config, reporter: Any, folder: Path) -> None:
         hide_on_terminal(reporter)
         self._writer, self._write = reporter._tw, reporter._tw.write
         # A descriptor of its own: while a test runs, pytest captures what is written to the other one.
         self._fd = os.dup(self._writer._file.fileno())
         self._below = create_terminal_writer(config, os.fdopen(self._fd, "w", encoding="utf-8"))
-        self._counts, self._lines = RunCounts(config.stash[run_info_key].folder), ("", "")
+        self._counts, self._lines = RunCounts(folder), ("", "")
         self._due, self._is_drawn = time.monotonic() + FIRST_S, False
         self._writer.write = self._write_above
 

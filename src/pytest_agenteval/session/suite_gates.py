@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -39,68 +39,56 @@ from pytest_agenteval.text.errors import (
 WITH_BASELINE = {"not_worse": True, "errored": 0.05}
 
 
-def _effective_gate(own: Gate, settings: Settings) -> Gate:
-    """Override a suite's own gate by this run's options; a baseline without any rule brings two rules."""
-    gate = written_gate(own, settings)
-    if settings.gate is None or gate.has_rules or not (settings.baseline or gate.baseline):
-        return gate
-    return from_builtins(Gate, {**WITH_BASELINE, **_rules_of(gate)})
-
-
-def written_gate(own: Gate, settings: Settings) -> Gate:
-    """Give the gate that is written for a suite: its own, overridden by this run's options."""
+def _gate_of(own: Gate, settings: Settings) -> tuple[Gate, bool]:
+    """Give a suite's gate, overridden by this run's options, and whether its rules are assumed."""
     if settings.gate is None:
-        return NO_GATE
+        return NO_GATE, False
     rules = {**_rules_of(own), **settings.gate}
     if "buckets" in rules:
         rules["buckets"] = {**own.buckets, **settings.gate.get("buckets", {})}
-    return from_builtins(Gate, rules)
+    gate = from_builtins(Gate, rules)
+    # A baseline without any rule brings two rules.
+    if not gate.has_rules and (settings.baseline or gate.baseline):
+        return from_builtins(Gate, {**WITH_BASELINE, **_rules_of(gate)}), True
+    return gate, not gate.has_rules
 
 
 def _rules_of(gate: Gate) -> dict[str, Any]:
     return {key: value for key, value in gate.to_json().items() if value is not None and value != {}}
 
 
-class CollectedTasks(FrozenValue, frozen=True):
-    """Which tasks were met while collecting: by suite and task, the bucket and the split."""
-
-    # Suites below the ``covered`` paths were collected as a whole; the files of other suites are read.
-    met: Mapping[str, Mapping[str, tuple[str, str]]]
-    covered: tuple[Path, ...]
-    suites: Suites
-
-    def buckets(self, name: str, split: str) -> Counter[str]:
-        """Count the tasks of a suite by bucket, run or not; nothing where a file cannot be read."""
-        file, suite = self.suites.file_named(name), self.suites.suite_of_name(name)
-        known: Iterable[tuple[str, str]] = self.met[name].values()
-        if file and suite and not any(file.parent.is_relative_to(path) for path in self.covered):
-            try:
-                tasks = tasks_of_suite(self.suites, file, suite)
-                known = [(each.bucket, each.task.split) for each in tasks]
-            except ProblemsFound:
-                known = []
-        return Counter(bucket for bucket, of_split in known if split in ("all", of_split))
+# The tasks that were met while collecting: by suite and task, the bucket and the split.
+CollectedTasks: TypeAlias = Mapping[str, Mapping[str, tuple[str, str]]]
 
 
-def planned_gates(settings: Settings, tasks: CollectedTasks, root: Path) -> tuple[SuiteGate, ...]:
-    """Give the gates of the suites that were met, where they have to reach anything."""
-    # Raises UsageMistake for a baseline that cannot be read, and for a bucket on the command line that no
-    # suite has.
+def planned_gates(
+    settings: Settings, met: CollectedTasks, covered: Sequence[Path], suites: Suites, root: Path
+) -> tuple[SuiteGate, ...]:
+    """Give the gates of the suites that were ``met``, where they have to reach anything.
+
+    Suites below the ``covered`` paths were collected as a whole; the files of other suites are read. Raises
+    UsageMistake for a baseline that cannot be read, and for a bucket on the command line that no suite has.
+    """
     gates: list[SuiteGate] = []
     typed = set((settings.gate or {}).get("buckets", {}))
     known: set[str] = set()
-    for name in tasks.met:
-        suite = tasks.suites.suite_of_name(name)
+    for name in met:
+        file, suite = suites.file_named(name), suites.suite_of_name(name)
         own = suite.gate if suite else NO_GATE
-        gate = _effective_gate(own, settings)
+        gate, is_assumed = _gate_of(own, settings)
         if gate == NO_GATE:
             continue
-        counts = tasks.buckets(name, settings.split)
+        tasks: Iterable[tuple[str, str]] = met[name].values()
+        if file and suite and not any(file.parent.is_relative_to(path) for path in covered):
+            try:
+                tasks = [(each.bucket, each.task.split) for each in tasks_of_suite(suites, file, suite)]
+            except ProblemsFound:
+                tasks = []
+        counts = Counter(bucket for bucket, split in tasks if settings.split in ("all", split))
         known |= set(counts)
         # A bucket that was typed applies only to suites that have it.
         others = typed - set(counts) - set(own.buckets)
         gate = replace(gate, buckets={key: gate.buckets[key] for key in gate.buckets if key not in others})
-        file = tasks.suites.file_named(name)
         rules = _rules_of(gate)
         if gate.baseline and file is not None:
             path = (file.parent / gate.baseline).resolve()
@@ -110,7 +98,7 @@ def planned_gates(settings: Settings, tasks: CollectedTasks, root: Path) -> tupl
                 except UsageMistake as mistake:
                     raise UsageMistake(f"{short_path(file)}: gate.baseline: {mistake}") from None
             rules["baseline"] = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
-        gates.append(SuiteGate(name, rules, dict(counts), assumed=not written_gate(own, settings).has_rules))
+        gates.append(SuiteGate(name, rules, dict(counts), assumed=is_assumed))
     unknown = next((name for name in sorted(typed) if name not in known), None)
     if unknown is not None and known:
         place = settings.places.get("gate", "--agent-gate")
@@ -137,13 +125,14 @@ class Floor(FrozenValue, frozen=True):
         return self.bucket or ("score" if self.figure == "score" else f"pass^{k}")
 
 
-class FloorRisk(FrozenValue, frozen=True):
-    """How often a run in which nothing changed misses a floor, and the floor that 1 in 100 of them miss."""
+class FloorRisk(NamedTuple):
+    """How often a run in which nothing changed misses a floor, and the floor that 1 in 100 of them miss.
 
-    # Both are None where too few tasks have two trials, so that nobody knows how much these vary.
-    floor: Floor
-    chance: float | None
-    one_in_100: float | None
+    Both are None where too few tasks have two trials, so that nobody knows how much these vary.
+    """
+
+    chance: float | None = None
+    one_in_100: float | None = None
 
 
 def floors_of(gate: Gate) -> Iterator[Floor]:
@@ -164,9 +153,9 @@ def floor_risk(floor: Floor, entries: Iterable[JournalEntry], k: int) -> FloorRi
     else:
         null = null_mean([[entry.score or 0.0 for entry in trials] for trials in tasks], k)
     if null is None:
-        return FloorRisk(floor, None, None)
+        return FloorRisk()
     chance = None if floor.least is None else null.chance_below(floor.least)
-    return FloorRisk(floor, chance, null.highest_floor())
+    return FloorRisk(chance, null.highest_floor())
 
 
 def _often_missed(suite: GatedSuite, entries: Sequence[JournalEntry]) -> Iterator[str]:

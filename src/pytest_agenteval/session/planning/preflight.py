@@ -214,13 +214,13 @@ class Preflight:
         }
         if not met:
             return ()
-        from pytest_agenteval.session.suite_gates import CollectedTasks, planned_gates
+        from pytest_agenteval.session.suite_gates import planned_gates
 
         option = self._config.option
         # Under --ignore parts of a suite may be missing, so no suite counts as collected as a whole.
         passed_over = getattr(option, "ignore", None) or getattr(option, "ignore_glob", None)
-        tasks = CollectedTasks(met, () if passed_over else self._collected(), suites)
-        return tuple(planned_gates(self._settings, tasks, self._config.rootpath))
+        covered = () if passed_over else self._collected()
+        return planned_gates(self._settings, met, covered, suites, self._config.rootpath)
 
     def check_resumed(self, earlier: EarlierTrials | None, selected: Sequence[PlannedItem]) -> None:
         """Refuse trials and settings that a resumed run did not start with."""
