@@ -318,6 +318,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         from pytest_agenteval.session.dry_run import DryRun
 
         session.config.pluginmanager.register(DryRun(evals), "agenteval-dry-run")
+    elif evals.begins:
+        from pytest_agenteval.session.run_begin import begin_run
+
+        begin_run(evals)
     if hasattr(session.config, "workerinput"):
         from pytest_agenteval.session.worker_messages import ReportPacking
 

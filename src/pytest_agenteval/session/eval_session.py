@@ -26,8 +26,7 @@ from pytest_agenteval.session.pytest_output import (
     learn_secrets,
 )
 from pytest_agenteval.session.run_info import get_run_info, report_refusal
-from pytest_agenteval.session.run_journal import begin_run
-from pytest_agenteval.session.run_signals import DEAD_WORKERS, hold_run
+from pytest_agenteval.session.run_signals import DEAD_WORKERS
 from pytest_agenteval.session.runner import TrialRunner
 from pytest_agenteval.session.selection import (
     ShardedItems,
@@ -40,7 +39,7 @@ from pytest_agenteval.session.selection import (
 from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.session.settings_reading import read_settings
 from pytest_agenteval.session.stash import eval_session_key
-from pytest_agenteval.store.run_documents import SuiteGate, write_audit
+from pytest_agenteval.store.run_documents import SuiteGate
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.formatting import pluralize
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
@@ -93,6 +92,7 @@ class EvalSession:
         self.tests: tuple[pytest.Item, ...] = ()
         self.failed_hooks: dict[str, str] = {}
         self.refusal = self.would_refuse = ""
+        self.begins = False  # whether anything is to be run, once all is collected
         self.gates: tuple[SuiteGate, ...] = ()
         self.extra: ExtraItems | None = None
         self.sharded: ShardedItems | None = None
@@ -306,7 +306,7 @@ class EvalSession:
             return []
 
     def finalize_collection(self, items: list[pytest.Item], tests: Sequence[pytest.Item] = ()) -> None:
-        """Check that nothing is missing for the selected items, sort them, and write the plan down."""
+        """Check that nothing is missing for the selected items, and sort them."""
         # ``tests`` are tests whose own code calls agents. Extra repetitions come after all other trials, and
         # after them come the trials during which a process of an earlier run died.
         between = self.settings.repetition_range
@@ -320,7 +320,7 @@ class EvalSession:
         if not only_listed and not self.refusal:
             self._check_options()
         if self.refusal:
-            self._end_session()
+            self.end_session()
             return
         self.tests = tuple(tests)
         if only_listed:
@@ -336,14 +336,7 @@ class EvalSession:
             coming += self.sharded.all_trials[:1]
         # pytest runs nothing where something could not be collected; xdist's workers run the rest.
         goes_on = is_worker or self.config.option.continue_on_collection_errors
-        if coming and (goes_on or not coming[0].session.testsfailed):
-            try:
-                self._begin_run()
-            except OSError as failed:
-                why = failed.strerror or type(failed).__name__
-                place = f"results cannot be written to {self.folder.parent}: {why}"
-                self.refuse(UsageMistake(f"{place}; --agent-results=FOLDER names another place"))
-                self._end_session()
+        self.begins = bool(coming) and (goes_on or not coming[0].session.testsfailed)
 
     def reuse_action(self, item: PlannedItem) -> ReuseAction:
         """Say what becomes of an item's trial."""
@@ -367,7 +360,7 @@ class EvalSession:
         except UsageMistake as mistake:
             self.refuse(mistake)
 
-    def _end_session(self) -> None:
+    def end_session(self) -> None:
         """End the session for a usage mistake; a worker leaves that to its controller, which prints it."""
         self.selected, self.calibrations = [], []
         if not hasattr(self.config, "workerinput"):
@@ -376,28 +369,3 @@ class EvalSession:
             getattr(reporter, "stats", {}).pop("deselected", None)
             raise pytest.UsageError(self.refusal)
         report_refusal(self.config, self.refusal)
-
-    def _begin_run(self) -> None:
-        """Write the plan of this run down; every worker writes the same."""
-        regraded = self.stored.names if self.stored else ()
-        info, judges = get_run_info(self.config), self.cases.judges
-        extra = self.extra.items if self.extra else ()
-        begin_run(
-            info,
-            self.settings,
-            judges,
-            self.selected,
-            self.planner.suites,
-            regraded,
-            self.gates,
-            extra,
-            self.sharded.all_trials if self.sharded else None,
-            self.cases.user,
-        )
-        hold_run(self.config, info.folder, info.controller)
-        if hasattr(self.config, "workerinput"):  # shown at the end, but decided before any trial runs
-            self.reuse_summary  # noqa: B018  # a property that is worked out once
-        if self.audit is not None:
-            write_audit(info.folder, self.audit.planned(self.selected))
-        if extra:
-            self.config.pluginmanager.register(self.extra, "agenteval-extra-repetitions")
