@@ -43,7 +43,7 @@ def begin_progress(config: pytest.Config) -> None:
     if progress_key in config.stash or type(reporter) is not TerminalReporter:
         return
     option, info = config.option, config.stash.get(run_info_key, None)
-    # No run has begun under --collect-only, nor where something could not be collected.
+    # Nothing runs under --collect-only, nor where something could not be collected.
     if info is None or not (info.folder / PLANNED).exists():
         return
     # pytest itself recognizes a CI server by these variables.

@@ -121,6 +121,24 @@ def test_what_changed_is_named(pytester: pytest.Pytester) -> None:
     assert bills(root)["t"] == len(CHANGES) + 1
 
 
+def test_of_several_runs_the_one_that_still_holds_counts(pytester: pytest.Pytester) -> None:
+    """The newest is no better where its agent was another one; trials of another seed are not taken over."""
+    root = pytester.path
+    project(root, [paid_task("t")])
+    name, before, after = "evals/conftest.py", "'''Writes a bill,", "'''Writes one bill,"
+    run(pytester, "evals", "--agent-run-name=good")
+    edit(root, name, before, after)
+    run(pytester, "evals", "--agent-run-name=changed")
+    edit(root, name, after, before)
+
+    both = run(pytester, "evals", "--agent-reuse=good,changed")
+    seeded = run(pytester, "evals", "--agent-reuse=good", "--agent-seed=4")
+
+    both.stdout.fnmatch_lines(["agenteval: reuse of changed, good: 1 reused"])
+    seeded.stdout.fnmatch_lines(["agenteval: reuse of good: 1 rerun: seed 0 -> 4"])
+    assert bills(root) == {"t": 3}
+
+
 UNSEEN = {
     "1 rerun: tool code changed": ("evals/tools.py", "a + b", "a - b"),
     "1 rerun: script changed": ("evals/tasks.json", "Hello, Mina!", "Hello, Omar!"),
