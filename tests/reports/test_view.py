@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,9 +19,16 @@ from pytest_agenteval.reports.run_screen import screen_lines
 from pytest_agenteval.reports.run_view import view_of
 from pytest_agenteval.store.journal_writer import JournalWriter
 from pytest_agenteval.store.run_folder import RunModel, RunSuite
-from pytest_agenteval.store.run_reader import load_run
+from pytest_agenteval.store.run_reader import Run, load_run
 
 from .runs import CAPABILITY, MIXED, PLANNED, key, store_run, trial
+
+
+def begin(run: Run, *attempts: tuple[str, int]) -> None:
+    """Write down that these attempts of tasks began, without an end."""
+    started = {"v": 1, "kind": "started", "suite": "s", "agent": "card", "model": "rules", "repetition": 1}
+    lines = [json.dumps({**started, "task": task, "attempt": attempt}) for task, attempt in attempts]
+    (run.folder / "journal-gw1.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 def test_averages_are_over_what_was_averaged_and_say_of_how_many(tmp_path: Path) -> None:
@@ -64,6 +72,15 @@ def test_tasks_pass_by_the_kind_and_threshold_of_their_suite(
     assert (total.tasks_passed, total.tasks_decided) == (passed, 3)
 
 
+def test_a_task_passes_by_its_own_mean_where_a_threshold_is_below_1(tmp_path: Path) -> None:
+    """Tasks with as many trials and passes may differ in it."""
+    suite = RunSuite("s", "regression", threshold=0.7)
+    trials = [trial(task, 1, score, kind="regression") for task, score in (("a", 0.6), ("b", 0.8))]
+    total = view_of(store_run(tmp_path, trials, suites=(suite,))).suites[0].total
+
+    assert (total.tasks_passed, total.tasks_decided) == (1, 2)
+
+
 def test_buckets_are_rows_in_the_order_of_planning(tmp_path: Path) -> None:
     """A bucket's row counts its own trials only."""
     [suite] = view_of(store_run(tmp_path, MIXED, [*PLANNED[4:], *PLANNED[:4]])).suites
@@ -79,13 +96,9 @@ def test_buckets_are_rows_in_the_order_of_planning(tmp_path: Path) -> None:
 
 
 def test_without_a_plan_what_was_seen_is_what_was_planned(tmp_path: Path) -> None:
-    """A trial that was begun and never finished is not run; it is no task less."""
+    """A trial that was begun and never finished is not run; one that ended before, at an attempt, is."""
     run = store_run(tmp_path, MIXED)
-    with (run.folder / "journal-gw1.jsonl").open("w") as journal:
-        journal.write(
-            '{"v":1,"kind":"started","attempt":1,"suite":"s","task":"d","agent":"card","model":"rules",'
-            '"repetition":1}\n'
-        )
+    begin(run, ("d", 1), ("a", 2))
     [suite] = view_of(load_run(run.folder)).suites
 
     assert (suite.total.planned, suite.total.not_run, suite.total.interrupted) == (7, 1, 1)
@@ -96,12 +109,7 @@ def test_what_an_attempt_took_that_never_ended_is_unknown(tmp_path: Path) -> Non
     usage = Usage(100, 10, cost_usd=0.25, asks=1)
     again = trial("a", 1, 1.0, attempt=2, transcript=Transcript(usage=usage), seconds=1.5)
     run = store_run(tmp_path, [again])
-    with (run.folder / "journal-gw1.jsonl").open("w") as journal:
-        for task in ("a", "b"):
-            journal.write(
-                f'{{"v":1,"kind":"started","attempt":1,"suite":"s","task":"{task}","agent":"card",'
-                '"model":"rules","repetition":1}\n'
-            )
+    begin(run, ("a", 1), ("b", 1))
     [suite] = view_of(load_run(run.folder)).suites
 
     spent = suite.total.spent

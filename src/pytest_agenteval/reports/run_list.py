@@ -153,12 +153,12 @@ def _rows(run: ListedRun) -> Iterator[tuple[str, ...]]:
             f"{total.averaged:,} of {of_suite.planned:,}",
             format_cost(total.spent.cost) if spent else NOT_KNOWN,
             status,
-            _verdict_text(of_suite.verdict),
+            verdict_text(of_suite.verdict),
         )
         name = when = status = ""
 
 
-def _verdict_text(verdict: StoredVerdict | None) -> str:
+def verdict_text(verdict: StoredVerdict | None) -> str:
     """Write the verdict on a suite or, where there is none on the whole of it, that on its buckets."""
     if verdict is None:
         return NOT_KNOWN
