@@ -226,36 +226,31 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """End the session for a usage mistake in a conftest further down, such as a name claimed twice."""
-    from pytest_agenteval.registry.registration import HOOK
+    """End the session for a mistake in a conftest further down, such as a name claimed twice."""
+    from pytest_agenteval.registry.registration import HOOK, registration_mistake
     from pytest_agenteval.session.run_hooks import find_eval_session
 
     report = yield
     raised = getattr(getattr(report, "call", None), "excinfo", None)
     # Compared by name: importing the class would slow down every run without evals.
-    if raised is not None and any(kind.__name__ == "UsageMistake" for kind in type(raised.value).__mro__):
-        from pytest_agenteval.session.eval_session import refuse
+    if (
+        raised is not None
+        and (
+            any(kind.__name__ == "UsageMistake" for kind in type(raised.value).__mro__)
+            or any(entry.name == HOOK for entry in raised.traceback)
+        )
+        and (mistake := registration_mistake(raised.value, collector.config))
+    ):
+        from pytest_agenteval.session.eval_session import get_eval_session
+        from pytest_agenteval.text.errors import UsageMistake
 
-        refuse(collector.config, raised.value)
-        report.longrepr = str(raised.value)
-    elif raised is not None and any(entry.name == HOOK for entry in raised.traceback):
-        _refuse_registration(report, raised.value, collector.config)
+        get_eval_session(collector.config).refuse(UsageMistake(mistake))
+        report.longrepr = mistake
     if report.longrepr is not None and find_eval_session(collector.config) is not None:
         from pytest_agenteval.session.pytest_output import without_secrets
 
         report.longrepr = without_secrets(report.longrepr)
     return report
-
-
-def _refuse_registration(report: pytest.CollectReport, raised: BaseException, config: pytest.Config) -> None:
-    """Report in one line why a conftest further down could not register anything."""
-    from pytest_agenteval.registry.registration import registration_mistake
-    from pytest_agenteval.session.eval_session import refuse
-    from pytest_agenteval.text.errors import UsageMistake
-
-    if mistake := registration_mistake(raised, config):
-        refuse(config, UsageMistake(mistake))
-        report.longrepr = mistake
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)

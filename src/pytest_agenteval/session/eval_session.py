@@ -68,11 +68,6 @@ def get_eval_session(config: pytest.Config) -> EvalSession:
     return session
 
 
-def refuse(config: pytest.Config, raised: UsageMistake) -> None:
-    """End the session for a usage mistake that was raised while something was collected."""
-    get_eval_session(config).refuse(raised)
-
-
 class EvalSession:
     """The settings, the plans and the trials of one session in one process."""
 
