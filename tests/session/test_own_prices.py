@@ -87,6 +87,7 @@ REFUSED = [
     ),
     ("[prices]|# mine|x = {input = 1}", f"3: *.x: expected the key output: {DOLLARS}; found no output"),
     ("[prices.x]|input = 1|output = -2", f"3: *.x: expected output: {DOLLARS}; found -2"),
+    ("[prices.x]|input = inf|output = 2", f"2: *.x: expected input: {DOLLARS}; found inf"),
     ("[prices.x]|input = true|output = 2", f"2: *.x: expected input: {DOLLARS}; found True"),
     (
         "[prices.x]|input = 1|output = 2|tiers = [{input = 2}]",
