@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.reports.calibration_report import calibration_page, format_statistic
+from pytest_agenteval.reports.calibration_report import calibration_page, format_shortfall, format_statistic
 from tests.calibration.judges import figures, found_in, project, rows
 from tests.suites import run
 
@@ -130,3 +130,12 @@ def test_no_disagreement_is_said_to_be_none(letters: pytest.Pytester) -> None:
     assert (
         "There is none: every score is the label." in Elements(calibration_page(found_in(letters.path))).texts
     )
+
+
+@pytest.mark.parametrize(("value", "found"), [(0.6996, "0.699600"), (0.65, "0.65"), (None, "none: too few")])
+def test_a_figure_that_rounds_to_its_threshold_has_more_digits(value: float | None, found: str) -> None:
+    """Else "0.7 or more (found 0.70)" would look reached."""
+    estimate = {"value": value, "reason": "too few"} if value is None else {"value": value}
+    threshold = {"metric": "spearman", "dimension": "tone", "threshold": 0.7, "found": estimate}
+
+    assert format_shortfall(threshold) == f"spearman of tone 0.7 or more (found {found})"

@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from pytest_agenteval.records.evidence import Grade
-from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.records.trial import Digests, Trial
 from pytest_agenteval.reports.leaderboard import (
     Leaderboard,
     leaderboard_tables,
@@ -176,3 +176,23 @@ def test_machines_get_the_same_keys_whatever_a_benchmark_calls_its_groups(tmp_pa
     assert first["notes"] == ["a made-up benchmark"]
     plain = leaderboards_json(leaderboards_of([store_run(tmp_path, MIXED, PLANNED)], scorecards))
     assert (plain["weights"], "composite" in plain["boards"][0]["rows"][0]) == ({}, False)
+
+
+def test_tasks_that_other_graders_graded_are_counted_over_and_within_runs(tmp_path: Path) -> None:
+    """Their scores do not compare, be it between rows or between repetitions of one."""
+
+    def graded_by(*rulers: str) -> Run:
+        return store_run(
+            tmp_path, [trial("a", at, 1.0, digests=Digests(ruler=each)) for at, each in enumerate(rulers)]
+        )
+
+    counts = [
+        leaderboards_json(leaderboards_of(runs))["boards"][0]["graded_differently"]
+        for runs in (
+            [graded_by("1", "1")],
+            [graded_by("1", "2")],
+            [graded_by("1"), graded_by("2")],
+            [graded_by("")],
+        )
+    ]
+    assert counts == [0, 1, 1, 0]

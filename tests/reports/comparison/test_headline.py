@@ -37,6 +37,13 @@ def test_tasks_in_no_bucket_have_a_name_in_the_sentence() -> None:
     comparison = compare_runs(side("old", old), side("new", dict.fromkeys(old, (1.0, 1.0, 1.0))))
     assert "one bucket accounts for all of it: (no bucket) (0.00 -> 1.00)" in headline(comparison)
     assert any(line.startswith("  (no bucket)") for line in screen(comparison))
+    assert headline(comparison).count("(no bucket)") == 1
+    (part,) = comparison.suites
+    assert part.suite is not None
+    assert part.suite.share is not None
+    half = replace(part.suite, share=replace(part.suite.share, rest=0.5))
+    spread = replace(comparison, suites=(replace(part, suite=half),))
+    assert "(no bucket) is better" in headline(spread), "a bucket that makes half of the change has a clause"
 
 
 def test_too_few_tasks_that_moved_are_not_too_few_trials() -> None:
