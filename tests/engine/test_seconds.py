@@ -9,10 +9,13 @@ import sys
 import textwrap
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from pytest_agenteval.agents.agent import AgentContext
+from pytest_agenteval.engine import agent_time
+from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import Allowance, PlannedGrader
 from tests.engine.executing import execute, plan, registry
 
@@ -86,6 +89,25 @@ def test_what_others_hold_up_passes_and_is_not_charged() -> None:
 
     assert (trial.ending, trial.limit) == ("passed", "")
     assert trial.charged_seconds < 0.25 + IMPORT_S / 2 < IMPORT_S < trial.seconds
+
+
+def test_the_setup_of_other_trials_is_charged_to_nobody_however_short(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With many of them it adds up, though no single one makes the loop late."""
+    now = [100.0]
+    monkeypatch.setattr(agent_time, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    async def acting() -> tuple[float, float]:
+        watch, budget = agent_time.TimeWatch(), Budget(Allowance(), lambda: now[0])
+        with watch.agent_running(budget, on_loop=True):
+            for _ in range(100):
+                with watch.setup():
+                    now[0] += 0.002
+                now[0] += 0.001
+        return budget.elapsed, budget.seconds
+
+    assert asyncio.run(acting()) == pytest.approx((0.3, 0.1))
 
 
 def test_modules_imported_within_a_function_are_not_charged(slow_import: str) -> None:

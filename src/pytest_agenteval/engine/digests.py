@@ -202,17 +202,13 @@ def code_digest(agent: object, factory: object) -> str:
     # An agent that is not Python has its own way to find its files.
     if own := getattr(agent, "files_digest", None):
         return str(own())
-    try:
-        if is_adapter(agent):
-            things = [agent.implementation]  # type: ignore[attr-defined]  # which is_adapter looked for
-        else:
-            things = [vars(agent)[AGENT.method] if isinstance(agent, FunctionAdapter) else type(agent)]
-            things += [] if isinstance(factory, type | InstanceFactory) else [factory]
-        files = {file for thing in things for _, file in _own_places(thing) if file.endswith(".py")}
-        texts = sorted(set(_source_digests(files)))
-    # An author's class whose attributes cannot be read is still one that can act.
-    except Exception:
-        return ""
+    if is_adapter(agent):
+        things = [agent.implementation]  # type: ignore[attr-defined]  # which is_adapter looked for
+    else:
+        things = [vars(agent)[AGENT.method] if isinstance(agent, FunctionAdapter) else type(agent)]
+        things += [] if isinstance(factory, type | InstanceFactory) else [factory]
+    files = {file for thing in things for file in _own_files(thing, with_ours=True)}
+    texts = sorted(set(_source_digests(files)))
     return json_digest(texts) if texts else ""
 
 
@@ -275,59 +271,56 @@ def _source_digests(files: Iterable[str]) -> Iterator[str]:
             yield text_digest(Path(file).read_text(encoding="utf-8", errors="surrogateescape"))
 
 
-def _own_files(thing: object) -> set[str]:
-    """Return the source files of a class, a function or an object, without ours and installed ones."""
-    try:
-        places = list(_own_places(thing))
+def _own_files(thing: object, *, with_ours: bool = False) -> set[str]:
+    """Return the source files of a class, a function or an object, with those of bases and of what it wraps.
+
+    The standard library and installed packages are left out, unless the thing itself is of one of them.
+    """
+    while isinstance(thing, partial):
+        thing = thing.func
+    package = _top(getattr(thing, "__module__", ""))
+    files: set[str] = set()
     # A class whose attributes cannot be read is still one that can be used.
-    except Exception:
-        return set()
-    return {file for module, file in places if _top(module) != PACKAGE and file.endswith(".py")}
-
-
-def _own_places(thing: object) -> Iterator[tuple[str, str]]:
-    """Yield module and file of a thing's code, without the standard library and installed packages."""
-    function = thing
-    while isinstance(function, partial):
-        function = function.func
-    packages = {PACKAGE, _top(getattr(function, "__module__", ""))}
-    for module, file in _places(thing):
-        is_foreign = file.startswith(STANDARD_LIBRARY) or INSTALLED.intersection(Path(file).parts)
-        if _top(module) in packages or not is_foreign:
-            yield module, file
+    with suppress(Exception):
+        for module, file in _places(thing):
+            is_ours = _top(module) == PACKAGE
+            is_foreign = file.startswith(STANDARD_LIBRARY) or INSTALLED.intersection(Path(file).parts)
+            if with_ours if is_ours else _top(module) == package or not is_foreign:
+                files.add(file)
+        return {file for file in files if file.endswith(".py")}
+    return set()
 
 
 def _places(thing: object) -> Iterator[tuple[str, str]]:
-    """Yield module and file of a class, of a function and whatever it wraps, or of another callable."""
-    if isinstance(thing, type):
-        for kind in thing.__mro__:
+    """Yield module and file of each part of a thing's code."""
+    parts, seen = [thing], set[int]()
+    while parts:
+        part = parts.pop()
+        # A function may say that it wraps itself.
+        if part is None or id(part) in seen:
+            continue
+        seen.add(id(part))
+        if isinstance(part, FunctionType):
+            yield part.__globals__.get("__name__", ""), part.__code__.co_filename
+            parts.append(vars(part).get("__wrapped__"))
+        elif isinstance(part, partial):
+            parts.append(part.func)
+        elif isinstance(part, MethodType):
+            parts.append(part.__self__)
+        elif not isinstance(part, type):
+            parts.append(type(part))
+        else:
             # A protocol only declares what a class has.
-            if not vars(kind).get("_is_protocol"):
-                yield from _class_places(kind)
-    elif isinstance(thing, FunctionType):
-        yield thing.__globals__.get("__name__", ""), thing.__code__.co_filename
-        yield from _places(vars(thing).get("__wrapped__"))
-    elif isinstance(thing, partial):
-        yield from _places(thing.func)
-    elif isinstance(thing, MethodType):
-        owner = thing.__self__
-        yield from _places(owner if isinstance(owner, type) else type(owner))
-    elif thing is not None:
-        yield from _places(type(thing))
-
-
-def _class_places(kind: type) -> Iterator[tuple[str, str]]:
-    # All conftests may be called "conftest", and sys.modules knows only the last; functions know their own
-    # file.
-    module = vars(sys.modules.get(kind.__module__, sys))
-    # A copy, as other threads may import into the module meanwhile.
-    if any(value is kind for value in tuple(module.values())):
-        yield kind.__module__, module.get("__file__") or ""
-    for member in vars(kind).values():
-        function = member.__func__ if isinstance(member, staticmethod | classmethod) else member
-        function = function.fget if isinstance(function, property) else function
-        if isinstance(function, FunctionType):
-            yield from _places(function)
+            for kind in (kind for kind in part.__mro__ if not vars(kind).get("_is_protocol")):
+                # All conftests may be called "conftest", and sys.modules knows only the last; functions know
+                # their own file.
+                module = vars(sys.modules.get(kind.__module__, sys))
+                # A copy, as other threads may import into the module meanwhile.
+                if any(value is kind for value in tuple(module.values())):
+                    yield kind.__module__, module.get("__file__") or ""
+                members = [getattr(member, "__func__", member) for member in vars(kind).values()]
+                members = [member.fget if isinstance(member, property) else member for member in members]
+                parts += [member for member in members if isinstance(member, FunctionType)]
 
 
 def _top(module: object) -> str:
