@@ -17,6 +17,7 @@ from pytest_agenteval.agents.agent import AgentContext
 from pytest_agenteval.engine import agent_time
 from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import Allowance, PlannedGrader
+from pytest_agenteval.records.recorder import Recorder
 from tests.engine.executing import execute, plan, registry
 
 IMPORT_S = 1.0
@@ -236,6 +237,36 @@ def test_a_limit_stays_reached_whatever_is_forgiven_after_it() -> None:
     assert (budget.seconds_left or 0) > 0
     assert budget.reached is not None
     assert budget.reached.limit == "seconds"
+
+
+@pytest.mark.parametrize("goes_on", ["replied", "ended"])
+def test_the_first_trial_of_a_function_goes_alone_until_its_model_has_replied(goes_on: str) -> None:
+    """Libraries import and build more when they are first used; a trial that ends is not waited for."""
+    order: list[str] = []
+
+    async def both() -> None:
+        use, over = agent_time.FirstUse(), asyncio.Event()
+        recorders = [Recorder(lambda: 0.0), Recorder(lambda: 0.0)]
+
+        async def first() -> None:
+            async with use.turn(recorders[0]):
+                await asyncio.sleep(0.1)
+                order.append("first")
+                recorders[0].turn = 2 if goes_on == "replied" else 1
+                if goes_on == "replied":
+                    await over.wait()
+
+        async def second() -> None:
+            async with use.turn(recorders[1]):
+                order.append("second")
+                over.set()
+
+        async with asyncio.timeout(4), asyncio.TaskGroup() as group:
+            group.create_task(first())
+            group.create_task(second())
+
+    asyncio.run(both())
+    assert order == ["first", "second"]
 
 
 def test_what_prompts_and_tools_need_is_loaded_before_the_clock_starts() -> None:

@@ -32,7 +32,6 @@ class TimeWatch:
     def __init__(self) -> None:
         self._on_loop = StoppedTime(self.catch_up)
         self._in_threads: set[Budget] = set()
-        self._importing: set[Budget] = set()
         self._looked = self._due = 0.0
         self._acting = 0
         self._thread = 0
@@ -74,13 +73,10 @@ class TimeWatch:
             self._due = now
         passed = now - self._looked
         if self._in_threads and passed >= LEAST_LOOK_S:
-            before, places = self._importing, _importing_places()
-            self._looked = now
-            self._importing = {
-                each for each in self._in_threads if not places.isdisjoint(each.time.stopped.places)
-            }
-            for budget in (before | self._importing) & self._in_threads:
-                budget.time.stopped.seconds += min(passed, budget.at)
+            self._looked, places = now, _importing_places()
+            for budget in self._in_threads:
+                if not places.isdisjoint(budget.time.stopped.places):
+                    budget.time.stopped.seconds += min(passed, budget.at)
 
     def _look_later(self) -> None:
         self._due = time.monotonic() + LOOK_S
