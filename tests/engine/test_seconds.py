@@ -215,6 +215,23 @@ sys.exit(repr(late) if late else 0)
 """
 
 
+def test_an_agent_whose_reply_used_up_its_time_may_answer() -> None:
+    """A reply is charged when it is there; an agent in a thread learns of it a moment later."""
+
+    def slow(task_input: object, ctx: AgentContext) -> str:
+        with ctx.limits.time.span("uncharged") as request:
+            time.sleep(0.4)
+            request.kind = "charged"
+        time.sleep(0.5)
+        return "Mina"
+
+    known = registry()
+    known.agent("slow", slow)
+    (trial,) = execute(known, plan("t", GREETED, agent="slow", limits=Allowance(seconds=0.3)))
+
+    assert (trial.ending, trial.limit) == ("passed", "seconds")
+
+
 def test_a_limit_stays_reached_whatever_is_forgiven_after_it() -> None:
     """What was held up last is forgiven once the agent has ended: its requests have been cut all the same."""
     budgets = []
