@@ -25,6 +25,7 @@ from typing import Any, Self, TypeAlias
 from msgspec.structs import replace
 
 from pytest_agenteval.cassettes.wire.openai_chat import join_call
+from pytest_agenteval.cassettes.wire.usage import read_usage
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply, own_calls
 from pytest_agenteval.chat.direct.model_request import NO_KEY
 from pytest_agenteval.chat.direct.openai_chat_request import plain_copy, response_format, tool_choice
@@ -84,31 +85,15 @@ def _refusal(message: Any) -> str:
 def litellm_usage(answer: Any, price: ModelPrice | None = None) -> Usage:
     """Read the usage that litellm made of a provider's, at the user's own price, else litellm's."""
     usage = getattr(answer, "usage", None)
-    input_details = getattr(usage, "prompt_tokens_details", None)
-    output_details = getattr(usage, "completion_tokens_details", None)
+    counts = {} if usage is None else usage.model_dump()
+    counted, _ = read_usage("openai.chat", counts)
+    if price is not None and (counted.tokens or price.is_free):
+        # The word is litellm's own, whoever counted them.
+        written = (counts.get("prompt_tokens_details") or {}).get("cache_creation_tokens") or 0
+        return with_own_price(price, counted, PricedApart(written))
     # litellm says 0 for a model whose price it does not know.
     cost = answer._hidden_params.get("response_cost") or None
-    counted = credible_usage(
-        Usage(
-            input_tokens=_token_count(usage, "prompt_tokens"),
-            output_tokens=_token_count(usage, "completion_tokens"),
-            cached_tokens=_token_count(input_details, "cached_tokens"),
-            reasoning_tokens=_token_count(output_details, "reasoning_tokens"),
-            cost_usd=cost,
-            asks=1,
-            attempts=1,
-        )
-    )
-    if price is None or not (counted.tokens or price.is_free):
-        return counted
-    return with_own_price(
-        price, counted, PricedApart(_token_count(input_details, "cache_creation_tokens") or 0)
-    )
-
-
-def _token_count(counts: Any, name: str) -> int | None:
-    count = getattr(counts, name, None)
-    return None if count is None else int(count)
+    return credible_usage(replace(counted, cost_usd=cost if counted.tokens else None))
 
 
 _unknown_finishes: ContextVar[list[str] | None] = ContextVar("agenteval_unknown_finishes", default=None)

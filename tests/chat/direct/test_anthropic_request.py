@@ -60,7 +60,7 @@ def ask(*messages: Mapping[str, Any], **rest: Any) -> ModelAsk:
 
 def test_a_conversation_is_turns_of_blocks() -> None:
     """System messages come first, results are the user's, and thoughts precede the calls they led to."""
-    calls = called(("t.1", "add", '{"a": 1}'), ("t2", "add", "no JSON"), text=" ")
+    calls = called(("t.1", "add", '{"a": 1}'), ("t2", "add", "no JSON"), text="I add.")
     asked = ask(SYSTEM, user(), calls, result("t.1"), result("t2", [text("x")]), user("Well?"), called())
     asked = ask(*asked.messages, user(""), echoes={"t.1": [SIGNED], "t2": ["not these"]})
     untouched = copy.deepcopy(asked)
@@ -80,7 +80,7 @@ def test_a_conversation_is_turns_of_blocks() -> None:
         "system": [text("Be brief.")],
         "messages": [
             {"role": "user", "content": [text("What is 1 + 2?")]},
-            {"role": "assistant", "content": [SIGNED, *uses]},
+            {"role": "assistant", "content": [SIGNED, text("I add."), *uses]},
             {"role": "user", "content": [*results, text("Well?")]},
             {"role": "assistant", "content": [text(EMPTY_TEXT)]},
             {"role": "user", "content": [text(EMPTY_TEXT)]},

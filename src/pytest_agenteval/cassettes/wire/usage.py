@@ -1,8 +1,7 @@
 """Usage of a reply: what a provider says that it read and wrote, in the words of each API.
 
-``read_usage`` reads it in every response, to requests of ours and to those of agents, and in what agents
-return. Two others read what is no provider's: ``chat/litellm_chat.py`` what litellm made of a usage, and
-``store/record_files.py`` our own journals.
+``read_usage`` reads it in every response, to requests of ours and to those of agents, in what litellm makes
+of one, and in what agents return. ``store/record_files.py`` reads our own journals.
 """
 
 from __future__ import annotations
