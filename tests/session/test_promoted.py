@@ -119,12 +119,12 @@ def test_a_promoted_name_that_no_task_has_stops_the_run(pytester: pytest.Pyteste
     assert "Traceback" not in text
 
     # The file beside the suite's has lines of its own.
-    greetings(pytester, "regression: {buckets: [other]}\n")
+    greetings(pytester, "regression: {buckets: [othr]}\n")
     write(pytester.path, {"evals/_promoted.yaml": "tasks:\n- short\n- lonk\nbuckets: [other]\n"})
     beside = run(pytester, "-p", "pytest_agenteval.plugin", "evals", workers=workers)
     text = beside.stdout.str() + beside.stderr.str()
     assert "_promoted.yaml:3: tasks[1]" in text
-    assert "suite.yaml:" not in text
+    assert "suite.yaml:4: regression.buckets[0]" in text
 
 
 def test_a_part_of_a_suite_says_nothing_of_the_rest(pytester: pytest.Pytester, agenteval: Agenteval) -> None:

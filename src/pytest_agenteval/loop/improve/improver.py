@@ -103,19 +103,20 @@ def new_improvement(request: ImproveRequest) -> tuple[Repository, Path, Improvem
     suite_file = Path(os.path.realpath(request.suite_file))
     repository = Repository.around(suite_file.parent)
     _check_request(request, repository)
-    start = repository.commit_of("HEAD")
-    inside = suite_file.relative_to(os.path.realpath(repository.root)).as_posix()
+    start, top = repository.commit_of("HEAD"), Path(os.path.realpath(repository.root))
+    inside = suite_file.relative_to(top).as_posix()
     # Trees are made of commits, and would lack a suite that is not committed.
     if inside not in repository.files(start, [f":(top,literal){inside}"]):
         raise UsageMistake(f"{request.suite_file}: expected a suite that is committed; git does not know it")
     tasks = read_tree_suite(repository.root, inside)
     # From the top to where the user stands; the top itself where that is elsewhere.
-    real, top = Path(os.path.realpath(request.here)), Path(os.path.realpath(repository.root))
-    folder = real.relative_to(top).as_posix() if real.is_relative_to(top) else "."
+    here = Path(os.path.realpath(request.here))
+    folder = here.relative_to(top).as_posix() if here.is_relative_to(top) else "."
     _check_tasks(repository, start, request, folder, tasks, inside)
+    # Names sort by time; the random end keeps two that start in one second apart.
+    name = f"{datetime.now():%Y%m%d-%H%M%S}-{os.urandom(2).hex()}"
     improvement = Improvement(
-        # Names sort by time; the random end keeps two that start in one second apart.
-        name=f"{datetime.now():%Y%m%d-%H%M%S}-{os.urandom(2).hex()}",
+        name=name,
         started_at=datetime.now().astimezone().isoformat(timespec="seconds"),
         command=request.command,
         suite=tasks.name,
@@ -127,21 +128,19 @@ def new_improvement(request: ImproveRequest) -> tuple[Repository, Path, Improvem
         limits=request.limits,
         options=request.options,
         results=str(request.results),
-        branch="",
+        branch=f"{BRANCH}{name}",
         start=start,
         kept=start,
     )
-    improvement = replace(improvement, branch=f"{BRANCH}{improvement.name}")
     if request.run:
         improvement = _with_stored_run(improvement, request)
     warnings = []
-    beside = repository.untracked([f":(top,literal){Path(inside).parent.as_posix()}"])
-    if beside:
+    if beside := repository.untracked([f":(top,literal){Path(inside).parent.as_posix()}"]):
         files, names = pluralize(len(beside), "file"), listed_paths(beside, MOST_NAMES)
         warnings.append(f"{files} of the suite that git does not know take no part: {names}")
     if not tasks.held_out:
         warnings.append(f"{tasks.name} has no held-out task (split: held_out): nothing can be confirmed")
-    return repository, _make_folder(repository.root, improvement.name), improvement, warnings
+    return repository, _make_folder(repository.root, name), improvement, warnings
 
 
 def _check_request(request: ImproveRequest, repository: Repository) -> None:
