@@ -81,7 +81,7 @@ def write_html(path: Path, source: ReportSource) -> None:
     with tempfile.TemporaryFile() as chunks:
         left_out = _write_chunks(chunks, index["trials"], trials)
         chunks.seek(0)
-        index["left_out"] = f"{not_listed} {left_out}".strip()
+        index = KNOWN_SECRETS.value({**index, "left_out": f"{not_listed} {left_out}".strip()})
         # One function around all parts: nothing outside of the script can see into it.
         parts = [page_file(name) for name in SCRIPTS]
         script = "(() => {\n" + "\n".join(parts).replace("</script", "<\\/script") + "\n})();"
@@ -90,7 +90,7 @@ def write_html(path: Path, source: ReportSource) -> None:
             page_environment()
             .get_template("report.html.jinja")
             .render(
-                index=KNOWN_SECRETS.value(index),
+                index=index,
                 filters=row_filters(index),
                 lists_all=not not_listed,
                 rests_on=_screen(source.comparison),
@@ -133,8 +133,8 @@ LARGEST = 2**53 - 1
 
 
 def _page_json(data: object) -> bytes:
-    """Write plain data as JSON, without secrets and without what browsers stumble over."""
-    return msgspec.json.encode(_for_browsers(KNOWN_SECRETS.value(data)))
+    """Write plain data as JSON, without what browsers stumble over."""
+    return msgspec.json.encode(_for_browsers(data))
 
 
 def _for_browsers(value: Any) -> Any:
@@ -190,7 +190,8 @@ def _write_chunks(file: IO[bytes], rows: Sequence[Fields], trials: Sequence[Page
             left_out += 1
             continue
         row["chunk"], row["at"] = chunk, len(waiting)
-        waiting.append(_page_json(msgspec.to_builtins(trial_view(record), enc_hook=encoder_fallback)))
+        view = msgspec.to_builtins(trial_view(record), enc_hook=encoder_fallback)
+        waiting.append(_page_json(KNOWN_SECRETS.value(view)))
     if waiting:
         _write_chunk(file, chunk, waiting)
     sentences = []

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, takewhile
 from math import inf
-from typing import Any, Generic, Literal, TypeAlias, TypeVar, overload
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from pytest_agenteval.records.evidence import Check, Grade
 from pytest_agenteval.records.explanation import ending_reason, short_reason
@@ -452,23 +452,16 @@ def _parsed(reply: str) -> Any:
         return reply or None
 
 
-class LazySequence(Sequence[ItemT], Generic[SourceT, ItemT]):
+class LazySequence(Sequence[ItemT]):
     """A sequence whose items are made each time they are read: transcripts may be larger than memory."""
 
     def __init__(self, sources: Sequence[SourceT], make: Callable[[SourceT], ItemT]) -> None:
-        self._sources: Sequence[SourceT] = sources
-        self._make = make
+        self._sources, self._make = sources, make
 
     def __len__(self) -> int:
         return len(self._sources)
 
-    @overload
-    def __getitem__(self, at: int) -> ItemT: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[ItemT]: ...
-    def __getitem__(self, at: int | slice) -> ItemT | Sequence[ItemT]:
-        if isinstance(at, slice):
-            return LazySequence(self._sources[at], self._make)
+    def __getitem__(self, at: Any) -> Any:
         return self._make(self._sources[at])
 
 
