@@ -186,3 +186,9 @@ def test_what_a_class_refuses_itself_is_a_problem_all_the_same() -> None:
     assert [problem.found for problem in find_config_problems("even", Even, {"count": True})] == [
         "true (true or false)"
     ]
+
+
+def test_a_value_that_no_branch_of_a_union_takes_is_told_once() -> None:
+    """By what the first branch expects."""
+    (problem,) = find_config_problems("g", Settings, {"either": 5})
+    assert (problem.path, problem.expected, problem.found) == (("either",), "a text", "5 (number)")

@@ -159,21 +159,18 @@ def test_a_marked_test_passes_where_enough_of_its_repetitions_do(
         result.stdout.fnmatch_lines(["*3 of 4 repetitions passed, threshold 1;*"])
 
 
-@pytest.mark.parametrize(
-    ("mark", "said"),
-    [
+def test_what_a_mark_cannot_say_is_refused(pytester: pytest.Pytester) -> None:
+    """An argument that nobody reads ends the run before anything is tried."""
+    for mark, said in (
         ("repetition=3", "did you mean 'repetitions'"),
         ("3", "without a name"),
         ("repetitions=0", "1 or more"),
         ("threshold=2", "from 0 to 1"),
-    ],
-)
-def test_what_a_mark_cannot_say_is_refused(pytester: pytest.Pytester, mark: str, said: str) -> None:
-    """An argument that nobody reads ends the run before anything is tried."""
-    write(pytester.path, {"test_marked.py": MARKED.replace("repetitions=4, threshold={threshold}", mark)})
-    result = run(pytester)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert said in result.stderr.str()
+    ):
+        write(pytester.path, {"test_marked.py": MARKED.replace("repetitions=4, threshold={threshold}", mark)})
+        result = run(pytester)
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        assert said in result.stderr.str()
 
 
 EDGES = """

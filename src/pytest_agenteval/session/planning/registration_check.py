@@ -205,15 +205,15 @@ def _model_problems(name: str, factory: Any, settings: Mapping[str, Any]) -> tup
 
 
 def _untyped_problems(name: str, factory: Any, settings: Mapping[str, Any]) -> Iterator[ConfigProblem]:
-    """Give the settings that do not have the types of a function's parameters, the last parameter first."""
+    """Give the settings that do not have the types of a function's parameters."""
     # A parameter without a type takes anything, as does one whose type pydantic cannot read.
     if not settings or is_dataclass(factory):
         return
     try:
-        parameters = list(inspect.signature(factory, eval_str=True).parameters.values())
+        parameters = inspect.signature(factory, eval_str=True).parameters.values()
     except Exception:  # there is no signature, or a hint that cannot be evaluated here
         return
-    for each in reversed(parameters):
+    for each in parameters:
         key, kind = each.name, each.annotation
         is_named = each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY) and key in settings
         if not is_named or kind is inspect.Parameter.empty or isinstance(kind, str):
