@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 import msgspec
+from msgspec.structs import asdict
 
 from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.records.plan import Kind, Label, Plan, Split, TrialKey
@@ -20,11 +21,11 @@ from pytest_agenteval.store.record_files import (
     VERSION,
     Line,
     UsageLine,
-    add,
     add_checksum,
     check_version,
     is_intact,
     last_lines,
+    present,
     shorten,
     usage_line,
 )
@@ -164,47 +165,75 @@ SHORT_TRACEBACK = 600
 
 
 def started_line(plan: Plan, at: str) -> Line:
-    line: Line = {"v": VERSION, "kind": "started", "attempt": plan.attempt}
-    _write_key(line, plan.key)
-    line["at"] = at
-    return line
+    return {**_head("started", plan.key, plan.attempt), "at": at}
 
 
 def not_run_line(plan: Plan, cause: str, reason: str) -> Line:
-    line: Line = {"v": VERSION, "kind": "not_run", "attempt": plan.attempt}
-    _write_key(line, plan.key)
-    line["cause"], line["reason"] = cause, shorten(reason, SHORT_MESSAGE)
-    return line
+    head = _head("not_run", plan.key, plan.attempt)
+    return {**head, "cause": cause, "reason": shorten(reason, SHORT_MESSAGE)}
 
 
 def finished_line(trial: Trial) -> Line:
     """Build the line of a finished trial; ``with_location`` adds where the trial's transcript stands."""
-    line: Line = {"v": VERSION, "kind": "finished", "attempt": trial.attempt}
-    _write_key(line, trial.key)
-    line["ending"], line["score"] = trial.ending, trial.score
-    add(line, limit=trial.limit, cause=trial.cause, message=shorten(trial.message, SHORT_MESSAGE))
-    add(line, traceback=last_lines(trial.traceback, SHORT_TRACEBACK))
-    # The key ``kind`` is taken: it is the kind of the line.
-    line["task_kind"] = trial.kind
-    add(line, full=trial.full, bucket=trial.bucket, tags=trial.tags, file=trial.file, label=trial.label)
-    add(line, split=trial.split, own_models=trial.transcript.models)
-    add(line, doubtful_events=dict(trial.transcript.doubtful_events))
-    # Written by hand where false or 0 differs from None: ``add`` leaves out both.
+    origin = trial.origin
+    line: Line = _head("finished", trial.key, trial.attempt) | {
+        "ending": trial.ending,
+        "score": trial.score,
+        # The key ``kind`` is taken: it is the kind of the line.
+        "task_kind": trial.kind,
+        "grades": [_grade_line(grade) for grade in trial.grades],
+    }
+    line |= present(
+        limit=trial.limit,
+        cause=trial.cause,
+        message=shorten(trial.message, SHORT_MESSAGE),
+        traceback=last_lines(trial.traceback, SHORT_TRACEBACK),
+        full=trial.full,
+        bucket=trial.bucket,
+        tags=trial.tags,
+        file=trial.file,
+        label=trial.label,
+        split=trial.split,
+        own_models=trial.transcript.models,
+        doubtful_events=dict(trial.transcript.doubtful_events),
+        origin=origin and present(attempt=origin.attempt, regraded=origin.regraded) | {"run": origin.run},
+        started_at=trial.started_at,
+        seconds=trial.seconds,
+        uncharged_seconds=trial.uncharged_seconds,
+        digests=present(**asdict(trial.digests)),
+        usage=usage_line(trial.usage),
+        judging=usage_line(trial.judging),
+        simulating=usage_line(trial.simulating),
+        tapes=present(tools=present(**asdict(trial.tool_tape)), chats=present(**asdict(trial.chat_tape))),
+    )
+    # False, or nothing that was paid, is not the same as None.
     if trial.acted is not None:
         line["acted"] = trial.acted
-    if trial.origin is not None:
-        line["origin"] = {"run": trial.origin.run, "attempt": trial.origin.attempt}
-        add(line["origin"], regraded=trial.origin.regraded)
-    add(line, started_at=trial.started_at, seconds=trial.seconds, uncharged_seconds=trial.uncharged_seconds)
-    add(line, digests=_digests(trial.digests))
-    tapes: Line = {}
-    add(tapes, tools=_counts(trial.tool_tape), chats=_counts(trial.chat_tape))
-    add(line, usage=usage_line(trial.usage), judging=usage_line(trial.judging), tapes=tapes)
-    add(line, simulating=usage_line(trial.simulating))
     if trial.paid is not None:
         line["paid"] = usage_line(trial.paid)
-    line["grades"] = [_grade(grade) for grade in trial.grades]
     return line
+
+
+def _head(kind: str, key: TrialKey, attempt: int) -> Line:
+    parts = key._asdict()
+    if not key.variant:
+        del parts["variant"]
+    return {"v": VERSION, "kind": kind, "attempt": attempt, **parts}
+
+
+def _grade_line(grade: Grade) -> Line:
+    # Defaults are left out, so that the lines of a short trial stay small.
+    marks = {
+        "passed": (grade.passed, None),
+        "threshold": (grade.threshold, 1.0),
+        "weight": (grade.weight, 1.0),
+        "required": (grade.required, False),
+        "rationale": (shorten(grade.rationale, SHORT_RATIONALE), ""),
+        "undecided": (grade.undecided, ""),
+        "unclamped": (grade.unclamped, None),
+    }
+    line: Line = {"grader": grade.grader, "score": grade.score}
+    return line | {name: value for name, (value, default) in marks.items() if value != default}
 
 
 def with_location(line: bytes, offset: int, length: int) -> bytes:
@@ -214,47 +243,6 @@ def with_location(line: bytes, offset: int, length: int) -> bytes:
     """
     # ``[:-2]`` cuts off the closing brace and the line break.
     return add_checksum(b'%b,"transcript":[%d,%d]}\n' % (line[:-2], offset, length))
-
-
-# Written out, without a loop over fields: this runs for every trial, and the order of keys is part of the
-# format.
-def _write_key(line: Line, key: TrialKey) -> None:
-    line["suite"], line["task"], line["agent"], line["model"] = key[:4]
-    if key.variant:
-        line["variant"] = key.variant
-    line["repetition"] = key.repetition
-
-
-def _digests(digests: Digests) -> Line:
-    line: Line = {}
-    add(line, input=digests.input, fixture=digests.fixture, prompt=digests.prompt, settings=digests.settings)
-    add(line, tools=digests.tools, ruler=digests.ruler, model=digests.model)
-    add(line, code=digests.code, offered=digests.offered, graders=digests.graders)
-    add(line, tool_code=digests.tool_code, acted_out=digests.acted_out, grader_code=digests.grader_code)
-    add(line, sent=digests.sent)
-    return line
-
-
-def _counts(counts: TapeCounts) -> Line:
-    line: Line = {}
-    add(line, hits=counts.hits, misses=counts.misses, recorded=counts.recorded)
-    return line
-
-
-def _grade(grade: Grade) -> Line:
-    # Defaults are left out, so that the lines of a short trial stay small.
-    line: Line = {"grader": grade.grader, "score": grade.score}
-    if grade.score is not None:
-        line["passed"] = grade.passed
-    if grade.threshold != 1.0:
-        line["threshold"] = grade.threshold
-    if grade.weight != 1.0:
-        line["weight"] = grade.weight
-    add(line, required=grade.required, rationale=shorten(grade.rationale, SHORT_RATIONALE))
-    add(line, undecided=grade.undecided)
-    if grade.unclamped is not None:
-        line["unclamped"] = grade.unclamped
-    return line
 
 
 # Reasons for a missing score that earlier versions wrote, with their present names.

@@ -181,11 +181,9 @@ def check_version(line: Mapping[str, Any], where: object) -> None:
         )
 
 
-def add(line: Line, **values: Any) -> None:
-    """Add to the line the values that are not empty, 0 or false."""
-    for name, value in values.items():
-        if value:
-            line[name] = value
+def present(**values: Any) -> Line:
+    """Give the values that are not empty, 0, false or None."""
+    return {name: value for name, value in values.items() if value}
 
 
 def shorten(text: str, most: int) -> str:

@@ -27,8 +27,8 @@ from pytest_agenteval.store.record_files import (
     VERSION,
     Line,
     UsageLine,
-    add,
     if_too_long,
+    present,
     read_intact_line,
     usage_line,
 )
@@ -45,26 +45,32 @@ TextOf = Callable[[str], str]
 def transcript_line(trial: Trial, keep: Keep) -> Line:
     """Build the line of a transcript; long texts and files go to ``keep``."""
     transcript, outcome = trial.transcript, trial.outcome
-    line: Line = {"v": VERSION, "trial": (*trial.key, trial.attempt)}
-    add(line, messages=[_message_line(message, keep) for message in transcript.messages])
-    add(line, calls=[_call_line(call, keep) for call in transcript.calls])
-    add(line, asks=[_ask_line(ask) for ask in transcript.asks], events=[*map(_sparse, transcript.events)])
-    if transcript.tools:
-        # Trials with the same tools refer to one stored text.
-        line["tools"] = {"d": keep(tools_text(transcript.tools), "")}
-    add(line, answer=_text_line(outcome.answer.text, keep), state=outcome.answer.state)
     before, after = outcome.before.files, outcome.after.files
-    add(line, before={path: _file_line(file, keep) for path, file in before.items()})
+    changes: Line = {}
     # Where no workspace was made, as for most trials, both are one object.
     if before is not after:
         changed = {path: file for path, file in after.items() if before.get(path) != file}
-        gone = dict.fromkeys(path for path in before if path not in after)
-        add(line, after={path: _file_line(file, keep) for path, file in changed.items()} | gone)
+        changes = {path: _file_line(file, keep) for path, file in changed.items()}
+        changes |= dict.fromkeys(path for path in before if path not in after)
     grades = [_grade_line(grade) for grade in trial.grades]
-    add(line, grades=grades if any(grades) else (), message=if_too_long(trial.message, SHORT_MESSAGE))
-    add(line, traceback=if_too_long(trial.traceback, SHORT_TRACEBACK))
-    add(line, output=trial.output, log=trial.log, workspace=trial.workspace)
-    return line
+    return {"v": VERSION, "trial": (*trial.key, trial.attempt)} | present(
+        messages=[_message_line(message, keep) for message in transcript.messages],
+        calls=[_call_line(call, keep) for call in transcript.calls],
+        asks=[_sparse(ask) | {"usage": usage_line(ask.usage)} for ask in transcript.asks],
+        events=[*map(_sparse, transcript.events)],
+        # Trials with the same tools refer to one stored text.
+        tools=transcript.tools and {"d": keep(tools_text(transcript.tools), "")},
+        answer=_text_line(outcome.answer.text, keep),
+        state=outcome.answer.state,
+        before={path: _file_line(file, keep) for path, file in before.items()},
+        after=changes,
+        grades=grades if any(grades) else (),
+        message=if_too_long(trial.message, SHORT_MESSAGE),
+        traceback=if_too_long(trial.traceback, SHORT_TRACEBACK),
+        output=trial.output,
+        log=trial.log,
+        workspace=trial.workspace,
+    )
 
 
 @cache
@@ -95,13 +101,6 @@ def _call_line(call: ToolCall, keep: Keep) -> Line:
     return line
 
 
-def _ask_line(ask: Ask) -> Line:
-    line = _sparse(ask)
-    del line["usage"]
-    add(line, usage=usage_line(ask.usage))
-    return line
-
-
 def _text_line(text: str, keep: Keep) -> str | Line:
     return text if len(text) <= INLINE_CHARS else {"d": keep(text, "")}
 
@@ -114,10 +113,8 @@ def _file_line(file: FileText, keep: Keep) -> Line:
 
 
 def _grade_line(grade: Grade) -> Line:
-    line: Line = {}
-    add(line, checks=[*map(_sparse, grade.checks)], rationale=if_too_long(grade.rationale, SHORT_RATIONALE))
-    add(line, details=grade.details)
-    return line
+    rationale = if_too_long(grade.rationale, SHORT_RATIONALE)
+    return present(checks=[*map(_sparse, grade.checks)], rationale=rationale, details=grade.details)
 
 
 def read_trial(entry: JournalEntry, line: Line, text_of: TextOf) -> Trial:
