@@ -35,11 +35,11 @@ from pytest_agenteval.text.errors import ProviderDown
 # How many tokens a reply is expected to have until the first one arrived.
 REPLY_TOKENS = 256
 # Seconds between two exchanges with a shared store at least, and at most until it learns of a reply.
-GAP_S, NEWS_S = 0.01, 0.1
+GAP_S, NEWS_S = 0.01, 0.05
 # Seconds between reports while requests are under way, far below the LOST_S after which places are lost.
 BEAT_S = 2.0
 # Seconds between the reports of a process that waits for others' places: from the first to the last.
-FIRST_POLL_S, LAST_POLL_S = 0.02, 0.25
+FIRST_POLL_S, LAST_POLL_S = 0.02, 0.1
 RETRY_S = 1.0
 CLOSING_S = 1.0
 

@@ -10,11 +10,12 @@ from msgspec.structs import replace
 
 from pytest_agenteval.chat.direct import http_pool
 from pytest_agenteval.chat.direct.direct_chat import DirectChat
+from pytest_agenteval.chat.litellm_chat import LitellmChat
 from pytest_agenteval.chat.provider_failures import AttemptFailed
 from pytest_agenteval.records.plan import Model
 from tests.loopback.model_server import ModelServer, ReplyPlan
 
-IDS = ("openai/gpt-5.5", "openai/responses/gpt-5.5", "anthropic/claude-sonnet-4-5")
+IDS = ("openai/gpt-5.5", "anthropic/claude-sonnet-4-5")
 
 
 async def ask(server: ModelServer, id: str, messages: list[Any], **more: Any) -> str:
@@ -77,3 +78,35 @@ async def once(model: Model) -> None:
         await DirectChat(model).ask([{"role": "user", "content": "?"}])
     finally:
         await http_pool.close()
+
+
+def test_what_goes_through_litellm_is_prepared_and_goes_on_from_the_same_thoughts(
+    loop: asyncio.Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its import is no time of the trial, and Anthropic wants its thoughts back whichever way is taken."""
+    seen: list[Any] = []
+
+    async def ready(chat: LitellmChat, messages: Any = (), **ask: Any) -> None:
+        seen.append("prepared")
+
+    async def answer(chat: LitellmChat, call_ids: str, **request: Any) -> Any:
+        seen.append(request["messages"][1].get("thinking_blocks"))
+        raise ValueError("unread")
+
+    monkeypatch.setattr(LitellmChat, "prepare", ready)
+    monkeypatch.setattr(LitellmChat, "_answer", answer)
+    thoughts = [{"type": "thinking", "thinking": "Hm.", "signature": "s"}]
+    call = {"id": "t", "type": "function", "function": {"name": "add", "arguments": "{}"}}
+    conversation = [
+        {"role": "user", "content": "?"},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "t", "content": "3"},
+    ]
+    chat = DirectChat(Model("m", "anthropic/claude-sonnet-4-5", params={"api_base": "http://127.0.0.1:9"}))
+    chat._echoes["t"] = thoughts
+
+    loop.run(chat.prepare(conversation, response_schema={"type": "object"}))
+    assert seen == ["prepared"]
+    with pytest.raises(AttemptFailed):
+        loop.run(chat.ask(conversation, response_schema={"type": "object"}))
+    assert seen[-1] == thoughts

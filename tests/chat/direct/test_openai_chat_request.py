@@ -102,6 +102,13 @@ def test_settings_are_those_that_the_model_takes(
     assert {name: body[name] for name in body.keys() - {"model", "messages"}} == written
 
 
+def test_the_table_says_nothing_of_the_effort_max() -> None:
+    """It is about the responses API there: the server decides."""
+    table = {"supports_max_reasoning_effort": False}
+    asked = ask("gpt-5", settings={"reasoning_effort": "max"}, abilities=table)
+    assert body_of(asked)["reasoning_effort"] == "max"
+
+
 def test_a_server_that_counts_no_stream_is_not_asked_to() -> None:
     """``stream_options`` is left out once a server has refused it."""
     asked = ask("m", streamed=True, counts_streamed=False)
