@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, islice
 from pathlib import Path
 
 from pytest_agenteval.compare.comparison import RunComparison
 from pytest_agenteval.records.explanation import ending_reason
 from pytest_agenteval.records.plan import trial_name
-from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.comparison_report import basis_lines, comparison_markdown
 from pytest_agenteval.reports.comparison_text import (
     fallen_tasks,
@@ -178,15 +177,6 @@ MOST_TITLE = 200
 WARNING, ERROR = "warning", "error"
 
 
-class MissedTask(FrozenValue, frozen=True):
-    """A task with trials that did not pass, all of one level: the worst of them, and how many."""
-
-    level: str
-    worst: JournalEntry
-    count: int
-    trials: int
-
-
 def annotation_lines(
     run: Run, root: Path, comparison: RunComparison | None = None, *, strict: bool = False
 ) -> Iterator[str]:
@@ -195,35 +185,41 @@ def annotation_lines(
     Misses are warnings; failed and errored trials are errors, and misses too where ``strict`` fails them.
     Tasks that fell furthest since the baseline come first, then the worst. ``root`` is pytest's rootdir.
     """
-    task_lines, fallen = TaskFileLines(root), fallen_tasks(comparison)
-    trials = Counter(entry.key[:3] for entry in run.entries)
-    by_level: dict[tuple[str, tuple[str, str, str]], list[JournalEntry]] = {}
+    task_lines, trials = TaskFileLines(root), Counter(entry.key[:3] for entry in run.entries)
+    by_level: dict[str, list[JournalEntry]] = {ERROR: [], WARNING: []}
     for entry in worst_first(run.entries):
-        level = WARNING if entry.ending == "missed" and not strict else ERROR
-        by_level.setdefault((level, entry.key[:3]), []).append(entry)
-    missed_tasks = [
-        MissedTask(level, not_passed[0], len(not_passed), trials[task])
-        for (level, task), not_passed in by_level.items()
-    ]
-    # Sorting is stable: tasks that did not fall stay in the order of worst_first.
-    missed_tasks.sort(key=lambda task: fallen.get(task.worst.key[:2], 0.0))
+        by_level[WARNING if entry.ending == "missed" and not strict else ERROR].append(entry)
     left_out = 0
-    for level in (ERROR, WARNING):
-        of_level = [task for task in missed_tasks if task.level == level]
-        yield from (_command(task, task_lines, root) for task in of_level[:MOST])
-        left_out += max(0, len(of_level) - MOST)
+    for level, entries in by_level.items():
+        tasks = _by_task(entries, fallen_tasks(comparison))
+        for not_passed in tasks[:MOST]:
+            yield _command(level, not_passed, trials[not_passed[0].key[:3]], task_lines, root)
+        left_out += max(0, len(tasks) - MOST)
     if left_out:
         why = f"GitHub shows {MOST} of a level, and the job's summary all"
         more = f"{pluralize(left_out, 'more task')} with trials not passed, without an annotation: {why}"
         yield workflow_command("notice", more, title="Agent evals")
 
 
-def _command(task: MissedTask, task_lines: TaskFileLines, root: Path) -> str:
-    worst = task.worst
+def _by_task(
+    entries: Iterable[JournalEntry], fallen: Mapping[tuple[str, str], float]
+) -> list[list[JournalEntry]]:
+    """Put trials together by task, over all models and repetitions; tasks that fell furthest come first."""
+    tasks: dict[tuple[str, ...], list[JournalEntry]] = {}
+    for entry in entries:
+        tasks.setdefault(entry.key[:3], []).append(entry)
+    # Sorting is stable: tasks that did not fall stay in the order of their worst trials.
+    return sorted(tasks.values(), key=lambda of_task: fallen.get(of_task[0].key[:2], 0.0))
+
+
+def _command(
+    level: str, not_passed: Sequence[JournalEntry], trials: int, task_lines: TaskFileLines, root: Path
+) -> str:
+    worst = not_passed[0]
     word = ending_word(worst.ending, worst.score)
-    of_all = f"{task.count} of {pluralize(task.trials, 'trial')}, the worst: " if task.trials > 1 else ""
+    of_all = f"{len(not_passed)} of {pluralize(trials, 'trial')}, the worst: " if trials > 1 else ""
     return workflow_command(
-        task.level,
+        level,
         "\n".join(filter(None, (ending_reason(worst), of_all + trial_name(worst.key)))),
         file=_path_in_repository(root, worst.file),
         line=task_lines.line_of(worst),
@@ -331,12 +327,8 @@ def _before(suite: SuiteView, comparison: RunComparison | None) -> tuple[str, st
 
 
 def _worst(run: Run, task_lines: TaskFileLines, comparison: RunComparison | None) -> Iterator[str]:
-    by_task: dict[tuple[str, ...], JournalEntry] = {}
-    # The first that is set stays: the worst trial of each task, over all models and repetitions.
-    for entry in worst_first(run.entries):
-        by_task.setdefault(entry.key[:3], entry)
     fallen = fallen_tasks(comparison)
-    worst = sorted(by_task.values(), key=lambda entry: fallen.get(entry.key[:2], 0.0))
+    worst = [of_task[0] for of_task in _by_task(worst_first(run.entries), fallen)]
     if not worst:
         return
     of_all = f"the {WORST} worst of {len(worst)} tasks"

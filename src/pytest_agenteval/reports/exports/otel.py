@@ -26,7 +26,7 @@ from pytest_agenteval.cassettes.transcripts.spans import (
     SpanEvent,
     TraceSpan,
 )
-from pytest_agenteval.records.transcript import Ask, Message, ToolCall, Transcript, Usage
+from pytest_agenteval.records.transcript import Ask, Message, Transcript, Usage
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.exports.trial_identity import (
     file_name,
@@ -100,14 +100,6 @@ def _trial_content(trial: Trial) -> dict[str, str]:
         INPUT_MESSAGES: _messages_json(map(_message, prompt)),
         OUTPUT_MESSAGES: _messages_json([answer] if trial.outcome.answer.text else []),
         TOOL_DEFINITIONS: _messages_json(tool.declaration() for tool in trial.transcript.tools),
-    }
-
-
-def _call_content(call: ToolCall) -> dict[str, str | None]:
-    result = call.result if isinstance(call.result, str) else compact_json(call.result)
-    return {
-        CALL_ARGUMENTS: call.raw_args or compact_json(call.args),
-        CALL_RESULT: result if call.error is None else None,
     }
 
 
@@ -193,6 +185,11 @@ class _Trace:
 
     def tools(self) -> Iterator[TraceSpan]:
         for place, call in enumerate(self._tool_calls):
+            result = call.result if isinstance(call.result, str) else compact_json(call.result)
+            content = {
+                CALL_ARGUMENTS: call.raw_args or compact_json(call.args),
+                CALL_RESULT: result if call.error is None else None,
+            }
             attributes = {
                 names.OPERATION: names.TOOL,
                 names.TOOL_NAME: call.tool,
@@ -201,7 +198,7 @@ class _Trace:
                 names.ERROR_TYPE: call.error.type if call.error else None,
                 "agenteval.turn": call.turn,
                 "agenteval.tape": call.tape if call.tape != "none" else None,
-                **(_call_content(call) if self._content else {}),
+                **(content if self._content else {}),
             }
             times = (call.started, call.ended)
             error = call.error.message if call.error else None
@@ -242,24 +239,11 @@ class _Trace:
         }
 
     def _about_trial(self) -> dict[str, Any]:
-        trial, key = self._trial, self._trial.key
-        return {
-            "agenteval.run": self._run,
-            "agenteval.suite": key.suite,
-            "agenteval.task": key.task,
-            "agenteval.model": key.model,
-            "agenteval.variant": key.variant,
-            "agenteval.repetition": key.repetition,
-            "agenteval.attempt": trial.attempt,
-            "agenteval.ending": trial.ending,
-            "agenteval.score": trial.score,
-            "agenteval.bucket": trial.bucket,
-            "agenteval.kind": trial.kind,
-            "agenteval.tags": list(trial.tags),
-            "agenteval.file": trial.file,
-            "agenteval.limit": trial.limit,
-            "agenteval.seconds": trial.seconds,
-        }
+        trial = self._trial
+        facts = {"run": self._run, **trial.key._asdict()}
+        names = ("attempt", "ending", "score", "bucket", "kind", "tags", "file", "limit", "seconds")
+        facts |= {name: getattr(trial, name) for name in names} | {"tags": list(trial.tags)}
+        return {f"agenteval.{name}": value for name, value in facts.items() if name != "agent"}
 
     def _events(self) -> Iterator[SpanEvent]:
         trial, end_ns = self._trial, self._ns(self._end_s)
