@@ -39,7 +39,7 @@ from pytest_agenteval.text.errors import AgentEvalError, Problem, UsageMistake, 
 from pytest_agenteval.text.formatting import StyledLine, one_line, pluralize, printable
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
-INTERNAL_ERROR, USAGE_ERROR = 3, 4
+INTERNAL_ERROR = pytest.ExitCode.INTERNAL_ERROR
 
 
 def validate_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,31 +50,24 @@ def validate_arguments(parser: argparse.ArgumentParser) -> None:
 
 def validate(args: argparse.Namespace) -> int:
     """Print every problem of the files below the paths; 0 if there is something to run and no problem."""
-    collected = _collect_files(args.paths)
-    is_usage_error = collected.status == USAGE_ERROR  # pytest has printed why
-    if args.json and not is_usage_error:
-        write_document(args.json, collected.document)
-    if args.json != STDOUT:
-        for line in _validation_lines(collected):
-            print(line)
-    if is_usage_error:
+    status, found = _collect_files(args.paths)
+    if status == pytest.ExitCode.USAGE_ERROR:  # pytest has printed why
         return 2
-    document = collected.document
+    document = found.document()
+    if args.json:
+        write_document(args.json, document)
+    if args.json != STDOUT:
+        lines = (*found.texts, *document.hints, *(f"warning: {each}" for each in document.broken_benchmarks))
+        print("\n".join([*lines, *([] if status == INTERNAL_ERROR else [_counts(document)])]))
     # Nothing to run is a mistake too, such as a mistyped folder.
-    return 1 if collected.texts or not (document.tasks or document.calibrations) else 0
+    return 1 if found.texts or not (document.tasks or document.calibrations) else 0
 
 
-def _validation_lines(collected: CollectedFiles) -> Iterator[str]:
-    document = collected.document
-    yield from collected.texts
-    yield from document.hints
-    yield from (f"warning: {line}" for line in document.broken_benchmarks)
-    if collected.status in (INTERNAL_ERROR, USAGE_ERROR):
-        return
+def _counts(document: ValidationDocument) -> str:
     calibrations = document.calibrations
     also = f"{pluralize(calibrations, 'calibration')}, " if calibrations else ""
-    problems = f"{pluralize(len(collected.texts), 'file')} with problems"
-    yield f"{pluralize(document.tasks, 'task')}, {also}{problems}"
+    problems = f"{pluralize(document.files_with_problems, 'file')} with problems"
+    return f"{pluralize(document.tasks, 'task')}, {also}{problems}"
 
 
 class FileProblem(FrozenValue, frozen=True):
@@ -159,16 +152,24 @@ class _CollectionListener:
         self.hints = uncollected_files(session.config)
         self.broken = tuple(get_registry(session.config).broken_benchmarks)
 
+    def document(self) -> ValidationDocument:
+        return ValidationDocument(
+            tasks=len(self.tasks),
+            calibrations=self.calibrations,
+            files_with_problems=len(self.texts),
+            problems=tuple(
+                FileProblem(
+                    each.file, each.line, key_path_text(each.path), each.expected, each.found, each.hint
+                )
+                for each in self.problems
+            ),
+            unreadable=tuple(self.unreadable),
+            hints=tuple(self.hints),
+            broken_benchmarks=self.broken,
+        )
 
-class CollectedFiles(FrozenValue, frozen=True):
-    """What pytest collected: its exit status, the document, and each file's problems as one text."""
 
-    status: int
-    document: ValidationDocument
-    texts: tuple[str, ...]
-
-
-def _collect_files(paths: Sequence[str]) -> CollectedFiles:
+def _collect_files(paths: Sequence[str]) -> tuple[int, _CollectionListener]:
     """Let pytest collect everything below the paths, in this process; nothing is run or printed.
 
     For a mistake in use, status 4, pytest prints why. Ctrl-C raises KeyboardInterrupt.
@@ -178,27 +179,10 @@ def _collect_files(paths: Sequence[str]) -> CollectedFiles:
     if listener.interrupted:
         # An interrupted collection must not report that there are no problems.
         raise KeyboardInterrupt
-    if status == pytest.ExitCode.INTERNAL_ERROR:
+    if status == INTERNAL_ERROR:
         listener.texts.append(output)
         listener.unreadable.append(UnreadableFile("", output))
-    return CollectedFiles(
-        status,
-        ValidationDocument(
-            tasks=len(listener.tasks),
-            calibrations=listener.calibrations,
-            files_with_problems=len(listener.texts),
-            problems=tuple(
-                FileProblem(
-                    each.file, each.line, key_path_text(each.path), each.expected, each.found, each.hint
-                )
-                for each in listener.problems
-            ),
-            unreadable=tuple(listener.unreadable),
-            hints=tuple(listener.hints),
-            broken_benchmarks=listener.broken,
-        ),
-        tuple(listener.texts),
-    )
+    return status, listener
 
 
 LEAST_SHARE = 0.9

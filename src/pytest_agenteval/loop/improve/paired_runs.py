@@ -244,15 +244,8 @@ def _run_all(orders: Sequence[tuple[Path, RunOrder]]) -> list[Run]:
             # Where one cannot start, or Ctrl-C comes, none goes on alone.
             started.callback(inner.end)
             running.append(inner)
-        statuses = [_wait_for_run(inner) for inner in running]
-    return [_finished_run(inner, status) for inner, status in zip(running, statuses, strict=True)]
-
-
-def _wait_for_run(inner: InnerPytest) -> int:
-    try:
-        return inner.wait()
-    except AgentEvalError as failed:
-        raise RunFailed(f"pytest left no run: {_pytest_complaint(inner.output)}") from failed
+        # Where one fails, the others are ended: nothing can be compared any more.
+        return [_finished_run(inner) for inner in running]
 
 
 def _arguments(tree: Path, order: RunOrder) -> list[str]:
@@ -276,7 +269,11 @@ def _rootdir_options(tree: Path, order: RunOrder) -> Iterator[str]:
         yield "--confcutdir=."
 
 
-def _finished_run(inner: InnerPytest, status: int) -> Run:
+def _finished_run(inner: InnerPytest) -> Run:
+    try:
+        status = inner.wait()
+    except AgentEvalError as failed:
+        raise RunFailed(f"pytest left no run: {_pytest_complaint(inner.output)}") from failed
     if status not in COMPLETED:
         raise RunFailed(f"pytest ended with exit status {status}: {_pytest_complaint(inner.output)}")
     run = load_run(inner.run)
