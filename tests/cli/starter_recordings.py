@@ -76,11 +76,7 @@ class Model(BaseHTTPRequestHandler):
             "object": "chat.completion",
             "model": asked["model"],
             "choices": [{"index": 0, "message": {"role": "assistant", **reply}, "finish_reason": finish}],
-            "usage": {
-                "prompt_tokens": given,
-                "completion_tokens": written,
-                "total_tokens": given + written,
-            },
+            "usage": {"prompt_tokens": given, "completion_tokens": written, "total_tokens": given + written},
         }
         content = json.dumps(body).encode()
         self.send_response(200)

@@ -199,10 +199,7 @@ def test_tasks_that_share_a_file_are_tried_without_a_screen(
         (("--", "--reruns=1"), "-- --reruns=1: improve says this to pytest itself"),
         (("--run", "nothing"), "nothing"),
         (("--coding-agent", ""), "expected --coding-agent"),
-        (
-            ("--coding-agent", "A=1 no-such -p"),
-            "--coding-agent: there is no command 'no-such'",
-        ),
+        (("--coding-agent", "A=1 no-such -p"), "--coding-agent: there is no command 'no-such'"),
         (("--continue",), "--continue: SUITE, --coding-agent, --prompts stands as it was said"),
     ],
 )

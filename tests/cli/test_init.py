@@ -198,21 +198,12 @@ SETUPTOOLS = '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setupt
 
 PACKAGED: list[tuple[dict[str, str], str]] = [
     ({"shopbot/__init__.py": ""}, 'include = ["shopbot", "shopbot.*"]'),
-    (
-        {"shopbot/bot.py": "", "tests/test_a.py": "", "docs/a.md": ""},
-        'include = ["shopbot", "shopbot.*"]',
-    ),
+    ({"shopbot/bot.py": "", "tests/test_a.py": "", "docs/a.md": ""}, 'include = ["shopbot", "shopbot.*"]'),
     ({"shopbot.py": ""}, 'py-modules = ["shopbot"]'),
-    (
-        {"shopbot.py": "", "pyproject.toml": f"{PROJECT}[tool.setuptools]\nzip-safe = false\n"},
-        "py-modules",
-    ),
+    ({"shopbot.py": "", "pyproject.toml": f"{PROJECT}[tool.setuptools]\nzip-safe = false\n"}, "py-modules"),
     ({}, "packages = []"),
     ({"pyproject.toml": PROJECT, "shopbot/__init__.py": ""}, "include"),
-    (
-        {"pyproject.toml": "", "setup.py": "import setuptools; setuptools.setup()", "shop/a.py": ""},
-        "include",
-    ),
+    ({"pyproject.toml": "", "setup.py": "import setuptools; setuptools.setup()", "shop/a.py": ""}, "include"),
     ({"pyproject.toml": "", "setup.cfg": "[metadata]\nname = shopbot\n", "shopbot.py": ""}, "py_modules"),
     ({"evals/old/suite.yaml": "name: old\n", "src/shopbot/__init__.py": ""}, ""),
     ({"pyproject.toml": f'{PROJECT}[tool.setuptools]\npackages = ["a"]\n', "a/b.py": ""}, ""),

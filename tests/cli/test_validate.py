@@ -126,10 +126,7 @@ def test_the_users_options_for_pytest_do_not_matter(
 
 @pytest.mark.parametrize(
     ("args", "status", "out", "err"),
-    [
-        (("nowhere",), 2, "", "not found: nowhere"),
-        (("empty",), 1, "0 tasks, 0 files with problems", ""),
-    ],
+    [(("nowhere",), 2, "", "not found: nowhere"), (("empty",), 1, "0 tasks, 0 files with problems", "")],
 )
 def test_nothing_to_validate_is_no_success(
     pytester: pytest.Pytester, in_process: Agenteval, args: tuple[str, ...], status: int, out: str, err: str

@@ -33,13 +33,7 @@ from pytest_agenteval.compare.baseline_file import (
     write_baseline,
 )
 from pytest_agenteval.compare.comparison import TOLERANCE, RunComparison, compare_runs, run_drifts
-from pytest_agenteval.compare.pairing import (
-    ComparedRun,
-    compared_run,
-    group_of,
-    pair_suites,
-    pool_runs,
-)
+from pytest_agenteval.compare.pairing import ComparedRun, compared_run, group_of, pair_suites, pool_runs
 from pytest_agenteval.reports.comparison_report import (
     BaselineChange,
     BaselineDocument,

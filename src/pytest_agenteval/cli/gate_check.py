@@ -48,13 +48,7 @@ from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.tasks.suite_spec import NO_GATE, Gate
 from pytest_agenteval.text.errors import AgentEvalError, UsageMistake
-from pytest_agenteval.text.formatting import (
-    NOT_KNOWN,
-    StyledLine,
-    format_figure,
-    model_label,
-    pluralize,
-)
+from pytest_agenteval.text.formatting import NOT_KNOWN, StyledLine, format_figure, model_label, pluralize
 
 LAST_RUNS = 10
 # Digests that must be equal for two trials to be of the same agent on the same task, with the authors' words

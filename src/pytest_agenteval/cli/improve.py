@@ -229,11 +229,7 @@ def feedback_arguments(parser: argparse.ArgumentParser) -> None:
     add("--grader", default="", metavar="GRADER", help="only trials that this grader did not pass")
     add("--trials", type=positive_int, default=TRIALS, metavar="N", help=f"the most failing trials of a bucket ({TRIALS})")  # fmt: skip  # noqa: E501
     add("--model", metavar="MODEL", help="the model, where the run has several")
-    add(
-        "--variant",
-        metavar="NAME",
-        help="the prompt variant, where the run has several (base: the agent's)",
-    )
+    add("--variant", metavar="NAME", help="the prompt variant, where the run has several (base: the agent's)")
     add("--prompts", action="append", default=[], metavar="GLOB", help="the prompt files; may be given again (default: those that suites name, and those beside the agent's module)")  # fmt: skip  # noqa: E501
     add("--budget", type=positive_int, default=BUDGET, metavar="TOKENS", help=f"the most tokens of the Markdown ({BUDGET})")  # fmt: skip  # noqa: E501
     add("--guide", metavar="FILE", help="your own page on writing prompts, in place of ours")

@@ -185,8 +185,7 @@ STARTERS: Mapping[str, Starter] = {
         ("--agent-model=oracle",),
     ),
     "workspace": Starter(
-        "notes",
-        (_AGENT, "where a trial starts: the files of workspace/ beside each task.yaml", _RECORD),
+        "notes", (_AGENT, "where a trial starts: the files of workspace/ beside each task.yaml", _RECORD)
     ),
 }
 

@@ -50,6 +50,7 @@ _PIECE, _LEAST_PIECE = 16, 10
 # Thai, Lao, Burmese, Khmer; kana, Han and Hangul.
 _SIGNS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u3400-\u9fff\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff"  # noqa: E501
 _SIGN = re.compile(f"[{_SIGNS}]")
+_ASCII_WORD = re.compile(r"[a-z0-9]+")
 _UNIT = re.compile(rf"[{_SIGNS}]|(?:(?![{_SIGNS}_])\w)+")
 
 # A value needs so many letters to be looked for, and so many to be found within a longer word.
@@ -352,6 +353,9 @@ def _pieces(text: str, heads: Collection[str]) -> Iterator[str]:
 
 def _units(text: str) -> Iterator[tuple[str, int]]:
     """Give the words of a text, or its signs, in compact form with their weights in a piece."""
+    if text.isascii():  # as most files of workspaces are, which would take twice as long
+        yield from ((word, 2) for word in _ASCII_WORD.findall(text.lower()))
+        return
     for match in _UNIT.finditer(unicodedata.normalize("NFC", text)):
         if unit := compact(match[0]):
             yield unit, 1 if _SIGN.match(match[0]) else 2

@@ -220,12 +220,7 @@ class RoundChange:
     """Makes the change of one round: ``old_tree`` is at its base, ``place`` is the round's own folder."""
 
     def __init__(
-        self,
-        repository: Repository,
-        improvement: Improvement,
-        old_tree: Path,
-        place: Path,
-        tasks: TreeSuite,
+        self, repository: Repository, improvement: Improvement, old_tree: Path, place: Path, tasks: TreeSuite
     ) -> None:
         self._repository, self._of, self._old_tree = repository, improvement, old_tree
         self._place, self._tasks = place, tasks
