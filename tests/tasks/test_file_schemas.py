@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from pytest_agenteval.cli.schema import suite_schema, task_schema
+from pytest_agenteval.cli.schema import schema_named
 from pytest_agenteval.tasks.authored_schemas import spec_definitions
 from pytest_agenteval.tasks.task_spec import GraderSpec, Spec
 from pytest_agenteval.tools.http_declaration import ResultSpec
@@ -26,11 +25,11 @@ def valid(schema: dict[str, Any], value: Any) -> bool:
     return bool(jsonschema.Draft202012Validator(schema).is_valid(value))
 
 
-@pytest.mark.parametrize("make", [task_schema, suite_schema])
-def test_a_schema_is_itself_valid_and_says_what_it_is(make: Callable[[], dict[str, Any]]) -> None:
+@pytest.mark.parametrize("name", ["task", "suite"])
+def test_a_schema_is_itself_valid_and_says_what_it_is(name: str) -> None:
     """Draft 2020-12, with an id that no one has to fetch."""
     jsonschema = pytest.importorskip("jsonschema")
-    schema = make()
+    schema = schema_named(name)
 
     jsonschema.Draft202012Validator.check_schema(schema)
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
@@ -66,7 +65,7 @@ def test_every_field_says_what_is_expected(model: type[Spec]) -> None:
 )
 def test_the_task_schema_takes_what_the_reader_takes(value: Any, good: bool) -> None:
     """One task or a list; unknown keys are mistakes."""
-    assert valid(task_schema(), value) is good
+    assert valid(schema_named("task"), value) is good
 
 
 @pytest.mark.parametrize(
@@ -85,12 +84,12 @@ def test_the_task_schema_takes_what_the_reader_takes(value: Any, good: bool) -> 
 )
 def test_the_suite_schema_takes_what_the_reader_takes(value: Any, good: bool) -> None:
     """In both spellings."""
-    assert valid(suite_schema(), value) is good
+    assert valid(schema_named("suite"), value) is good
 
 
 def test_an_editor_is_told_what_a_thing_is_and_what_holds_where_nothing_is_said() -> None:
     """Maps that are empty by default say nothing; bounds that only keep infinity out are none."""
-    definitions = task_schema()["$defs"]
+    definitions = schema_named("task")["$defs"]
     limits = definitions["Task"]["properties"]["limits"]
 
     assert definitions["GraderSpec"]["description"] == GraderSpec.__doc__

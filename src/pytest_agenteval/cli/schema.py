@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
@@ -57,15 +57,30 @@ def schema(args: argparse.Namespace) -> int:
     return 0
 
 
+# What authors write: what the file is, if its class does not say so itself, and that class.
+AUTHORED: Mapping[str, tuple[str, str]] = {
+    "task": ("A task of pytest-agenteval, or a list of tasks.", "tasks.task_spec:Task"),
+    "suite": ("What the tasks below a folder have in common.", "tasks.suite_spec:Suite"),
+    "promoted": (
+        "What of the suite beside it has been promoted (_promoted.yaml).",
+        "tasks.suite_spec:Regression",
+    ),
+    "calibration": ("How judges are compared with labels.", "calibration.calibration_file:Calibration"),
+    "tools": ("", "tools.http_declaration:ToolFile"),
+}
+
+SCHEMA_NAMES = (*AUTHORED, *RUN_FILES, *DOCUMENTS)
+
+
 def schema_named(what: str) -> Any:
+    """Give the JSON Schema of this name."""
     if what in AUTHORED:
-        return AUTHORED[what]()
+        return _file_schema(what)
     if what in RUN_FILES:
         from pytest_agenteval.store.run_schemas import SCHEMAS
 
         return SCHEMAS[what]
-    module, _, name = DOCUMENTS[what].partition(":")
-    described = getattr(import_module(f"pytest_agenteval.{module}"), name)
+    described = _imported(DOCUMENTS[what])
     # A function makes the schema of documents that are no single class.
     if not isinstance(described, type):
         return described()
@@ -74,72 +89,20 @@ def schema_named(what: str) -> Any:
     return document_schema(what, described)
 
 
-def task_schema() -> dict[str, Any]:
-    """Give the JSON Schema of a task file: one task, or a list of them."""
-    from pytest_agenteval.tasks.task_spec import Task
-
-    task = {"$ref": "#/$defs/Task"}
-    several = {"type": "array", "items": task, "minItems": 1}
-    return {
-        **_schema_head("task", "A task of pytest-agenteval, or a list of tasks."),
-        "anyOf": [task, several],
-        "$defs": spec_definitions(Task),
-    }
-
-
-def suite_schema() -> dict[str, Any]:
-    from pytest_agenteval.tasks.suite_spec import Suite
-
-    return {
-        **_schema_head("suite", "What the tasks below a folder have in common."),
-        "$ref": "#/$defs/Suite",
-        "$defs": spec_definitions(Suite),
-    }
-
-
-def _promoted_schema() -> dict[str, Any]:
-    from pytest_agenteval.tasks.suite_spec import Regression
-
-    return {
-        **_schema_head("promoted", "What of the suite beside it has been promoted (_promoted.yaml)."),
-        "$ref": "#/$defs/Regression",
-        "$defs": spec_definitions(Regression),
-    }
-
-
-def _calibration_schema() -> dict[str, Any]:
-    from pytest_agenteval.calibration.calibration_file import Calibration
-
-    return {
-        **_schema_head("calibration", "How judges are compared with labels."),
-        "$ref": "#/$defs/Calibration",
-        "$defs": spec_definitions(Calibration),
-    }
-
-
-def _tools_schema() -> dict[str, Any]:
-    from pytest_agenteval.tools.http_declaration import ToolFile
-
-    return {"$schema": _DRAFT, "$ref": "#/$defs/ToolFile", "$defs": spec_definitions(ToolFile)}
-
-
-def _schema_head(name: str, description: str) -> dict[str, Any]:
-    return {
-        "$schema": _DRAFT,
-        "$id": f"urn:pytest-agenteval:{name}:1",
-        "title": f"pytest-agenteval {name} file",
+def _file_schema(what: str) -> dict[str, Any]:
+    description, place = AUTHORED[what]
+    spec = _imported(place)
+    one = {"$ref": f"#/$defs/{spec.__name__}"}
+    head = {
+        "$id": f"urn:pytest-agenteval:{what}:1",
+        "title": f"pytest-agenteval {what} file",
         "description": description,
     }
+    several = {"type": "array", "items": one, "minItems": 1}
+    shape = {"anyOf": [one, several]} if what == "task" else one
+    return {"$schema": _DRAFT, **(head if description else {}), **shape, "$defs": spec_definitions(spec)}
 
 
-AUTHORED: dict[str, Callable[[], dict[str, Any]]] = {
-    "task": task_schema,
-    "suite": suite_schema,
-    "promoted": _promoted_schema,
-    "calibration": _calibration_schema,
-    "tools": _tools_schema,
-}
-"""What people write, and what makes the schema of each."""
-
-
-SCHEMA_NAMES = (*AUTHORED, *RUN_FILES, *DOCUMENTS)
+def _imported(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(import_module(f"pytest_agenteval.{module}"), name)
