@@ -53,23 +53,13 @@ def test_equal_properties_of_trials_are_one_object() -> None:
     assert all(one is other for one, other in zip(first, second, strict=True))
 
 
-def test_what_lies_past_the_scale_is_told_as_it_was_measured() -> None:
-    """A grade's score ends at 0, its measure does not: -8 is what the report says."""
-    found = trial_properties(
-        trial("a", 1, 0.5, grades=(Grade("RedundantCallRate", 0.0, "", unclamped=-8.0),))
-    )
-
-    assert ("agenteval.grade.RedundantCallRate", "-8.0000") in found
-
-
 def test_nothing_is_rounded_to_a_full_score_or_to_none() -> None:
-    """As in every other report: a trial that missed by a hair did not reach 1."""
-    found = dict(
-        trial_properties(trial("a", 1, 0.99996, grades=(Grade("g", 0.00004, ""), Grade("h", 1.0, ""))))
-    )
+    """A trial that missed by a hair did not reach 1; a measure past the scale stands as it was taken."""
+    grades = (Grade("g", 0.00004, ""), Grade("h", 1.0, ""), Grade("rate", 0.0, "", unclamped=-8.0))
+    found = dict(trial_properties(trial("a", 1, 0.99996, grades=grades)))
 
     assert (found["agenteval.score"], found["agenteval.grade.g"]) == ("0.999960000", "0.000040000")
-    assert found["agenteval.grade.h"] == "1.0000"
+    assert (found["agenteval.grade.h"], found["agenteval.grade.rate"]) == ("1.0000", "-8.0000")
 
     case = ElementTree.fromstring(
         '<testcase><properties><property name="agenteval.ending" value="missed"/>'

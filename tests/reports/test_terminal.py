@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -109,25 +108,17 @@ def test_misses_say_who_and_why(tmp_path: Path) -> None:
         trial("a", 2, 0.6),
         trial("a", 1, 0.5, grades=(grade,)),
         trial("b", 1, 0.75),
-        trial("c", 1, None),
+        trial("c", 1, None, message="503 from the provider\nretry: pytest evals"),
     ]
-    run = store_run(tmp_path, trials)
-    lines = [line.text for line in miss_lines(run)]
-    named = [line.text for line in miss_lines(run) if line.text.startswith(("MISSED", "ERROR"))]
+    lines = [line.text for line in miss_lines(store_run(tmp_path, trials))]
+    named = [line for line in lines if line.startswith(("MISSED", "ERROR"))]
 
     assert lines[:2] == ["MISSED 0.50  s/a[rules-1]", "    needles  0.50  1 of 2 checks failed"]
     assert "      no: has y" in lines
+    assert lines[lines.index("ERROR  s/c[rules-1]") + 1] == "  provider: 503 from the provider"
     assert [name.split()[-1] for name in named] == [
         f"s/{name}" for name in ("a[rules-1]", "a[rules-2]", "b[rules-1]", "c[rules-1]")
     ]
-
-
-def test_errored_trials_are_among_the_misses(tmp_path: Path) -> None:
-    """With their cause and the first line of their message."""
-    run = store_run(tmp_path, [replace(MIXED[3], key=MIXED[3].key)])
-
-    lines = [line.text for line in miss_lines(run)]
-    assert lines[:2] == ["ERROR  s/b[rules-2]", "  provider: 503 from the provider"]
 
 
 def test_a_name_cannot_paint_the_terminal(tmp_path: Path) -> None:

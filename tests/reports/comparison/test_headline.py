@@ -79,12 +79,6 @@ def test_repetitions_are_named_where_tasks_tried_once_change_in_one_direction(
         assert "cannot tell whether" not in headline(compared(repetitions))
 
 
-def test_tasks_tried_more_than_once_need_no_advice_about_repetitions() -> None:
-    """A side with repetitions shows that they are known."""
-    comparison = compare_runs(side("old", {"x/x": (0.0, 0.0)}), side("new", {"x/x": (1.0,)}))
-    assert "--repetitions" not in " ".join(screen(comparison))
-
-
 def test_the_heading_in_markdown_is_the_whole_sentence() -> None:
     """What is left out of a comparison stands at the end of the verdict, and is not cut off."""
     names = [f"{number}{'long' * 20}" for number in range(5)]

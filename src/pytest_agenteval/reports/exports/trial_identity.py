@@ -23,16 +23,15 @@ def run_name(run: Run) -> str:
     return run.header.name or run.folder.name
 
 
-def run_model(run: Run, name: str) -> RunModel:
-    """Give the run's entry of a model; for a model without one, its name is taken for its id."""
-    return next((model for model in run.header.models if model.name == name), RunModel(name, name))
-
-
 def requested_model(run: Run, trial: Trial) -> RunModel:
-    """Give the model of a trial; if the agent called only others, the first of those."""
+    """Give the run's entry of a trial's model; if the agent called only others, the first of those.
+
+    For a model without an entry, its name is taken for its id.
+    """
     if used_other_models(trial.transcript.doubtful_events):
         return RunModel(trial.transcript.models[0], trial.transcript.models[0])
-    return run_model(run, trial.key.model)
+    name = trial.key.model
+    return next((model for model in run.header.models if model.name == name), RunModel(name, name))
 
 
 def trial_id(run: str, trial: Trial) -> str:
