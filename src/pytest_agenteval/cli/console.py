@@ -126,6 +126,20 @@ def write_document(file: str, document: Document | Mapping[str, Any]) -> None:
         written.writelines(document_text(document))
 
 
+def write_result(file: str | None, document: Document, lines: Iterable[StyledLine | str]) -> None:
+    """Write a verb's document to the file of ``--json``, and print its lines unless that is the screen."""
+    if file:
+        write_document(file, document)
+    if file != STDOUT:
+        print_lines(StyledLine(line) if isinstance(line, str) else line for line in lines)
+
+
+def apart(parts: Iterable[Iterable[StyledLine | str]]) -> Iterator[StyledLine | str]:
+    """Give the lines of several parts, with a blank line between any two."""
+    for number, part in enumerate(parts):
+        yield from ("", *part) if number else part
+
+
 def write_text(file: str, text: str) -> None:
     """Write a text to a file, or with ``-`` to the standard output; raises UsageMistake where it cannot."""
     # What is a known secret now may not have been one when the run was stored.

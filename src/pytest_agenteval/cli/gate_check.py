@@ -13,14 +13,13 @@ from msgspec.structs import replace
 
 from pytest_agenteval.cli.console import (
     RUN_HELP,
-    STDOUT,
     add_json_option,
     add_results_option,
+    apart,
     find_named_run,
     positive_int,
-    print_lines,
     terminal_width,
-    write_document,
+    write_result,
 )
 from pytest_agenteval.cli.suite_files import SuiteFile, suites_meant
 from pytest_agenteval.compare.comparison import run_drifts
@@ -48,7 +47,7 @@ from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.tasks.suite_spec import NO_GATE, Gate
 from pytest_agenteval.text.errors import AgentEvalError, UsageMistake
-from pytest_agenteval.text.formatting import NOT_KNOWN, StyledLine, format_figure, model_label, pluralize
+from pytest_agenteval.text.formatting import NOT_KNOWN, format_figure, model_label, pluralize
 
 LAST_RUNS = 10
 # Digests that must be equal for two trials to be of the same agent on the same task, with the authors' words
@@ -152,12 +151,9 @@ def gate_check(args: argparse.Namespace) -> int:
         _checked_suite(view, pool, files.get(view.suite), of_run.get(view.suite, NO_GATE), args.repetitions)
         for view in suite_views(run)
     ]
-    if args.json:
-        write_document(args.json, GateCheckDocument(run=newest.path.name, suites=tuple(suites)))
-    if args.json != STDOUT:
-        for number, suite in enumerate(suites):
-            print_lines([StyledLine("")] if number else [])
-            print_lines(table_lines(_suite_table(suite), terminal_width()))
+    document = GateCheckDocument(run=newest.path.name, suites=tuple(suites))
+    tables = (table_lines(_suite_table(suite), terminal_width()) for suite in suites)
+    write_result(args.json, document, apart(tables))
     return 0
 
 

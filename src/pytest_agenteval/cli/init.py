@@ -16,7 +16,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
-from pytest_agenteval.cli.console import STDOUT, add_json_option, write_document
+from pytest_agenteval.cli.console import STDOUT, add_json_option, write_document, write_result
 from pytest_agenteval.cli.project_files import (
     FILL_IN,
     NewFile,
@@ -400,13 +400,12 @@ def import_(args: argparse.Namespace) -> int:
     if args.importer is None:
         listed, broken = tuple(_listed_importers(registry)), tuple(registry.broken_benchmarks)
         document = ImportDocument(importers=listed, broken_benchmarks=broken, imported=None)
-        if args.json != STDOUT:
-            print("\n".join(_list_lines(document)))
-    else:
-        document = ImportDocument(importers=(), broken_benchmarks=(), imported=_imported(args, registry))
-    if args.json:
-        write_document(args.json, document)
-    return document.imported.exit_status if document.imported else 0
+        write_result(args.json, document, _list_lines(document))
+        return 0
+    imported = _imported(args, registry)
+    document = ImportDocument(importers=(), broken_benchmarks=(), imported=imported)
+    write_result(args.json, document, ())
+    return imported.exit_status
 
 
 def _imported(args: argparse.Namespace, registry: Registry) -> Import:

@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from pytest_agenteval import __version__
-from pytest_agenteval.cli.console import STDOUT, add_json_option, write_document, write_text
+from pytest_agenteval.cli.console import add_json_option, write_result
 from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.session.planning.suites import SuiteSearch, read_suite
 from pytest_agenteval.tasks.documents import short_path
@@ -52,10 +52,7 @@ def guide_arguments(parser: argparse.ArgumentParser) -> None:
 
 def guide(args: argparse.Namespace) -> int:
     page = guide_page()
-    if args.json:
-        write_document(args.json, page)
-    if args.json != STDOUT:
-        write_text(STDOUT, page.markdown)
+    write_result(args.json, page, page.markdown.splitlines())
     return 0
 
 

@@ -5,20 +5,19 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from pytest_agenteval.cli.console import (
     MODEL_HELP,
-    STDOUT,
     add_json_option,
     add_results_option,
+    apart,
     positive_int,
-    print_lines,
     wrapped,
-    write_document,
+    write_result,
 )
 from pytest_agenteval.cli.suite_files import SuiteFile, holds_suite, suites_meant, todays_tasks
 from pytest_agenteval.loop.promotion import (
@@ -52,7 +51,7 @@ from pytest_agenteval.tasks.documents import read_document, short_path
 from pytest_agenteval.tasks.promoted_names import joined, promoted_beside
 from pytest_agenteval.tasks.suite_spec import Regression
 from pytest_agenteval.text.errors import UsageMistake, did_you_mean, nearest_names
-from pytest_agenteval.text.formatting import StyledLine, pluralize
+from pytest_agenteval.text.formatting import pluralize
 
 # How many groups are listed with what they lack.
 MOST_ROWS = 30
@@ -102,11 +101,8 @@ def promote(args: argparse.Namespace) -> int:
     for file, before, promotion in read:
         wider = joined(before, Regression(buckets=promotion.buckets, tasks=promotion.tasks))
         suites.append(replace(promotion, change=change_promoted(file.path, wider, args.write)))
-    if args.json:
-        write_document(args.json, PromotionDocument(suites=tuple(suites)))
-    if args.json != STDOUT:
-        for number, suite in enumerate(suites):
-            print_lines(map(StyledLine, [*[""] * bool(number), *_promotion_lines(suite, args)]))
+    document = PromotionDocument(suites=tuple(suites))
+    write_result(args.json, document, apart(_promotion_lines(suite, args) for suite in suites))
     return 0
 
 
@@ -116,11 +112,8 @@ def demote(args: argparse.Namespace) -> int:
     suite, names = _suite_and_names(args.names)
     files = suites_meant(suite)
     suites = [_demotion(files, names, args.write)] if names else [_lapsed(file, args) for file in files]
-    if args.json:
-        write_document(args.json, DemotionDocument(suites=tuple(suites)))
-    if args.json != STDOUT:
-        for each in suites:
-            print_lines(map(StyledLine, _change_lines(each.change) if each.change else _lapse_lines(each)))
+    lines = (_change_lines(each.change) if each.change else _lapse_lines(each) for each in suites)
+    write_result(args.json, DemotionDocument(suites=tuple(suites)), chain.from_iterable(lines))
     return 0
 
 

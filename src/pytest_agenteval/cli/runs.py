@@ -19,6 +19,7 @@ from pytest_agenteval.cli.console import (
     VARIANT_HELP,
     add_json_option,
     add_results_option,
+    apart,
     find_named_run,
     page_lines,
     positive_int,
@@ -26,6 +27,7 @@ from pytest_agenteval.cli.console import (
     print_unreadable,
     terminal_width,
     write_document,
+    write_result,
     write_text,
 )
 from pytest_agenteval.processes.files import PresenceLock
@@ -253,13 +255,9 @@ def trend(args: argparse.Namespace) -> int:
     trends = [trend for trend in trends if trend.series]
     if not trends:
         raise UsageMistake(f"no such runs in {args.results}; {_known_models(folders)}")
-    if args.json:
-        write_document(args.json, TrendDocument(suites=tuple(trends)))
-    if args.json != STDOUT:
-        width, ascii_only = terminal_width(), not _knows_blocks()
-        for number, trend in enumerate(trends):
-            print_lines([StyledLine("")] if number else [])
-            print_lines(trend_lines(trend, width, ascii_only))
+    width, ascii_only = terminal_width(), not _knows_blocks()
+    parts = (trend_lines(trend, width, ascii_only) for trend in trends)
+    write_result(args.json, TrendDocument(suites=tuple(trends)), apart(parts))
     return 0
 
 

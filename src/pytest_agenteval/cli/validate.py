@@ -22,6 +22,7 @@ from pytest_agenteval.cli.console import (
     print_lines,
     terminal_width,
     write_document,
+    write_result,
     write_text,
 )
 from pytest_agenteval.cli.suite_files import is_place_of_suite, suites_meant
@@ -324,10 +325,7 @@ def leaks(args: argparse.Namespace) -> int:
         # A file that both options name is a prompt.
         leaks=suite_leaks(old.texts, new, suites, {*new}.difference(read_files(args.prompt))),
     )
-    if args.json:
-        write_document(args.json, document)
-    if args.json != STDOUT:
-        print_lines(_leak_lines(document))
+    write_result(args.json, document, _leak_lines(document))
     return ADDED if any(leak.added for leak in document.leaks) else 0
 
 
