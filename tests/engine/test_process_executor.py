@@ -23,9 +23,10 @@ from pytest_agenteval.engine.executor import (
 )
 from pytest_agenteval.engine.local_executor import LocalExecutor
 from pytest_agenteval.engine.process_executor import ProcessExecutor
-from pytest_agenteval.engine.worker import pickle_result, read_result
+from pytest_agenteval.engine.worker import _WorkerJob, pickle_result, read_result
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.plan import Conditions, Model, Plan, PlannedTask
+from pytest_agenteval.records.trial import ErrorDetails, Trial
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.text.errors import UsageMistake
 from tests.calibration.judges import found_in, project, rows
@@ -243,6 +244,14 @@ def test_a_state_that_cannot_be_pickled_becomes_text_or_breaks_its_own_trial() -
     assert arrived[1].ending == "errored"
     assert arrived[1].key == trial.key
     assert arrived[1].message.startswith("what came of the trial cannot be sent to another process: ")
+
+
+def test_a_request_is_carried_out_as_it_was_sent() -> None:
+    """A stored trial is graded again there, and no agent acts; a workspace is the one that it has."""
+    stored = Trial.errored(PLAN, ErrorDetails("crash", "stored"))
+    request = TrialRequest(PLAN, "/tree", stored)
+    assert _WorkerJob(request).request() == request
+    assert _WorkerJob(TrialRequest(PLAN)).request() == TrialRequest(PLAN)
 
 
 def test_unused_recordings_are_what_no_process_replayed() -> None:

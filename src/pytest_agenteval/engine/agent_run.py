@@ -29,6 +29,7 @@ from pytest_agenteval.processes.threads import (
     DaemonThreads,
     acceptable_exception,
     close_at_end,
+    on_loop,
     start_in_daemon_thread,
 )
 from pytest_agenteval.records.evidence import Answer
@@ -271,9 +272,7 @@ class ChatOfTrials:
         settings: ChatSettings = DEFAULT_SETTINGS,
     ) -> Reply:
         asking = self._chat.ask(messages, tools=tools, response_schema=response_schema, settings=settings)
-        if asyncio.get_running_loop() is self._loop:
-            return await asking
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asking, self._loop))
+        return await on_loop(self._loop, asking)
 
 
 _MOST_KEYS = 8
@@ -296,18 +295,40 @@ def as_answer(value: Any, transcript: Recorder) -> Answer:
     the ``transcript`` of an ``Answer``, are added to the trial's transcript; raises UnreadableTranscript if
     they cannot be.
     """
+    key, usage = "transcript", None
+    if isinstance(value, str):
+        return Answer(value)
     # An agent may do all its work in the workspace and return nothing; the transcript notes it.
     if value is None:
         transcript.event(NO_ANSWER, f"the agent returned None: graded as an empty answer; {_WHAT_TO_RETURN}")
         return Answer()
-    if isinstance(value, str):
-        return Answer(value)
     if isinstance(value, Mapping) and not {*value}.isdisjoint(MAP_KEYS[:3]):
-        return _of_map(value, transcript)
+        if any(key not in MAP_KEYS for key in value):
+            raise InvalidAnswer(
+                f"the agent returned {_type_in_words(value)}; expected no other keys than "
+                f"{', '.join(MAP_KEYS)}: what else graders shall see belongs into state"
+            )
+        key, usage, text = "messages", value.get("usage"), value.get("answer")
+        value = Answer("" if text is None else text, value.get("state"), value.get("messages"))  # type: ignore[arg-type]
     if not isinstance(value, Answer):
         raise InvalidAnswer(f"the agent returned {_type_in_words(value)}; {_WHAT_TO_RETURN}")
-    answer = _checked(value)
-    return answer if answer.transcript is None else _with_transcript(answer, "transcript", None, transcript)
+    state = NOTHING if value.state is None else value.state
+    for name, part, is_right, expected in (
+        ("text", value.text, isinstance(value.text, str), "a text"),
+        ("state", state, isinstance(state, Mapping), "a map"),
+    ):
+        if not is_right:
+            raise InvalidAnswer(
+                f"the agent returned an Answer whose {name} is {_type_in_words(part)}; expected {expected}"
+            )
+    if value.transcript is None:
+        return Answer(value.text, state)
+    from pytest_agenteval.cassettes.transcripts.reading import read_transcript
+
+    returned = with_prices(read_transcript(value.transcript, (key,), usage=usage), transcript.prices)
+    transcript.add_returned(returned)
+    # If the answer has no text, the last words of the returned transcript are its text.
+    return Answer(value.text or returned.last_words, state)
 
 
 def as_end_state(value: Any) -> Mapping[str, Any]:
@@ -318,39 +339,6 @@ def as_end_state(value: Any) -> Mapping[str, Any]:
         # Otherwise Python warns that the coroutine was never awaited.
         value.close()
     raise InvalidAnswer(f"the agent's end_state gave {_type_in_words(value)}; expected a map")
-
-
-def _of_map(value: Mapping[str, Any], transcript: Recorder) -> Answer:
-    if any(key not in MAP_KEYS for key in value):
-        raise InvalidAnswer(
-            f"the agent returned {_type_in_words(value)}; expected no other keys than {', '.join(MAP_KEYS)}: "
-            "what else graders shall see belongs into state"
-        )
-    text = value.get("answer")
-    answer = _checked(Answer("" if text is None else text, value.get("state"), value.get("messages")))  # type: ignore[arg-type]
-    if answer.transcript is None:
-        return answer
-    return _with_transcript(answer, "messages", value.get("usage"), transcript)
-
-
-def _checked(answer: Answer) -> Answer:
-    wrong = "the agent returned an Answer whose"
-    if not isinstance(answer.text, str):
-        raise InvalidAnswer(f"{wrong} text is {_type_in_words(answer.text)}; expected a text")
-    if answer.state is None:
-        return Answer(answer.text, NOTHING, answer.transcript)
-    if not isinstance(answer.state, Mapping):
-        raise InvalidAnswer(f"{wrong} state is {_type_in_words(answer.state)}; expected a map")
-    return answer
-
-
-def _with_transcript(answer: Answer, key: str, usage: Any, transcript: Recorder) -> Answer:
-    # If the answer has no text, the last words of the returned transcript are its text.
-    from pytest_agenteval.cassettes.transcripts.reading import read_transcript
-
-    returned = with_prices(read_transcript(answer.transcript, (key,), usage=usage), transcript.prices)
-    transcript.add_returned(returned)
-    return Answer(answer.text or returned.last_words, answer.state)
 
 
 def _type_in_words(value: Any) -> str:

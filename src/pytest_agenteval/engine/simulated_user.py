@@ -8,6 +8,7 @@ from typing import Any
 
 from pytest_agenteval.agents.loop import is_user_turn, turn_text
 from pytest_agenteval.chat.chat import Chat, ChatMessage
+from pytest_agenteval.processes.threads import on_loop
 from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool_spec import read_json
@@ -101,9 +102,7 @@ class SimulatedUser:
 
         Raises SimulatedUserBroken.
         """
-        if asyncio.get_running_loop() is self._loop:
-            return await self._answer(replied)
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._answer(replied), self._loop))
+        return await on_loop(self._loop, self._answer(replied))
 
     async def _answer(self, replied: str) -> str | None:
         if self._left or self._chat is None:

@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import ctypes
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from queue import SimpleQueue
@@ -82,6 +82,13 @@ def start_in_daemon_thread(function: Callable[..., T], *args: Any) -> asyncio.Fu
 
     DaemonThread(body, loop).start()
     return future
+
+
+async def on_loop(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
+    """Await a coroutine on a loop, from this loop or from another thread's."""
+    if asyncio.get_running_loop() is loop:
+        return await work
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
 
 
 class DaemonThreads(ThreadPoolExecutor):
