@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.chat.chat import Reply
-from pytest_agenteval.graders.grader import Judge
+from pytest_agenteval.engine.trial import run_trial
+from pytest_agenteval.engine.worker_context import WorkerContext
+from pytest_agenteval.graders.grader import Judge, JudgeUnavailable
 from pytest_agenteval.records.evidence import Check, Evidence, Grade
 from pytest_agenteval.records.plan import Conditions, Model, PlannedGrader
 from pytest_agenteval.records.transcript import Usage
@@ -378,3 +380,62 @@ def test_a_grader_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch, hangin
     assert [(grade.grader, grade.score) for grade in hung.grades] == [("says", 1.0), ("hangs", None)]
     assert hung.grades[1].rationale == "no grade within 0.3 s"
     assert fine.ending == "passed"
+
+
+@pytest.mark.parametrize(
+    ("raised", "traced"), [(ValueError("oh"), True), (JudgeUnavailable("asked something else"), False)]
+)
+def test_what_is_foreseen_needs_no_traceback(raised: Exception, traced: bool) -> None:
+    """Somebody's mistake is shown with its lines; what is foreseen is one sentence, a thousand times over."""
+    trial = trial_with_graders(odd=Raising(raised))
+    grade = grades(trial)["odd"]
+    assert str(raised) in grade.rationale
+    assert ("traceback" in grade.details) is bool(trial.traceback) is traced
+
+
+class Unreadable(dict[str, object]):
+    """Details that raise when somebody looks."""
+
+    def values(self) -> Any:
+        """Refuse."""
+        raise RuntimeError("not for you")
+
+
+class Unspeakable(Exception):
+    """What cannot say what it is."""
+
+    def __str__(self) -> str:
+        raise SystemExit(3)
+
+
+@pytest.mark.parametrize(
+    "grader",
+    [Giving(Grade("odd", 1.0, "fine", details=Unreadable(a=1))), Raising(Unspeakable())],
+    ids=["details", "text"],
+)
+def test_what_cannot_be_looked_at_breaks_its_grader_only(grader: object) -> None:
+    """The trial is errored by the grader's name, and what the others found is kept."""
+    trial = trial_with_graders(odd=grader)
+    assert (trial.ending, trial.cause) == ("errored", "grader_crash")
+    assert [grade.score for grade in trial.grades] == [None, 1.0]
+
+
+def test_a_trial_that_is_called_off_while_it_is_graded_ends_there() -> None:
+    """The run has ended: no grade is made of it, and the trial is not taken for an errored one."""
+    graded = asyncio.Event()
+
+    class Waiting:
+        async def grade(self, evidence: Evidence) -> Grade:
+            graded.set()
+            return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]
+
+    async def called_off() -> None:
+        trial = asyncio.create_task(
+            run_trial(plan("t", PlannedGrader("odd", "odd")), WorkerContext(registry(odd=Waiting)))
+        )
+        await graded.wait()
+        trial.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await trial
+
+    asyncio.run(called_off())

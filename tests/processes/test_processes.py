@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from typing import NoReturn
 
 import pytest
@@ -127,3 +128,49 @@ def test_what_is_killed_is_gone() -> None:
         process_groups.end_group(leader, 0)
 
     assert not process_groups.is_running(child)
+
+
+LEAVING = (
+    "import subprocess; print(subprocess.Popen(['sleep', '1000'], stdout=subprocess.DEVNULL).pid, flush=True)"
+)
+
+
+@pytest.mark.posix
+def test_the_rest_of_a_group_is_ended_after_its_leader() -> None:
+    """A program may end before what it started, which has another parent then."""
+    leader = subprocess.Popen(
+        [sys.executable, "-S", "-c", LEAVING], stdout=subprocess.PIPE, **process_groups.GROUP
+    )
+    child = int(leader.communicate()[0])
+    assert process_groups.is_running(child)
+
+    process_groups.end_group(leader, 0)
+
+    assert not process_groups.is_running(child)
+
+
+@pytest.mark.posix
+def test_a_process_that_has_ended_is_not_running_though_nobody_waited_for_it() -> None:
+    """The system remembers it until then."""
+    ended = subprocess.Popen([sys.executable, "-S", "-c", ""], stdout=subprocess.PIPE)
+    assert ended.stdout is not None
+    assert ended.stdout.read() == b""
+    until = time.monotonic() + 20
+    while process_groups.is_running(ended.pid) and time.monotonic() < until:
+        time.sleep(0.01)
+
+    assert time.monotonic() < until
+    ended.communicate()
+
+
+@pytest.mark.posix
+def test_who_ends_processes_by_a_variable_does_not_end_itself() -> None:
+    """It may have the variable itself, as what started it has."""
+    end = "from pytest_agenteval.processes.process_groups import end_processes_with_variable as end\n"
+    code = f"import os, subprocess\n{end}other = subprocess.Popen(['sleep', '1000'])\n"
+    code += "end('AGENTEVAL_TESTED=1', 0)\nprint(other.wait())"
+    environment = {**os.environ, "AGENTEVAL_TESTED": "1"}
+
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+
+    assert done.stdout in ("-15\n", "-9\n"), done.stderr
