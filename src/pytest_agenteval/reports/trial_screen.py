@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
@@ -46,8 +46,9 @@ TAB = 4
 FOLDED_LINES = 12
 FOLDED_CHARACTERS = 2000
 MOST_SHORT = 4000
-MOST_KEY, LEAST_VALUE = 40, 8
 """Characters of a text that are looked at where only one line of it is shown."""
+
+MOST_KEY, LEAST_VALUE = 40, 8
 
 
 class Detail(FrozenValue, frozen=True):
@@ -132,9 +133,6 @@ MARKS = {"hit": "played", "miss": "not recorded", "live": "live", "none": ""}
 
 LEAST_ARGUMENTS, LEAST_RESULT = 8, 16
 MOST_TOOL = 60
-MOST_RESULT = 4000
-"""Characters of a text that is shown on one line."""
-
 MOST_CALLS = 40
 """Calls of one message that are shown where not all is."""
 
@@ -209,7 +207,7 @@ def _call_text(call: CallView, room: int) -> str:
     tool = one_line(call.tool, MOST_TOOL)
     result = call.failure
     if call.error is None:
-        value = call.result[:MOST_RESULT] if isinstance(call.result, str) else call.result
+        value = call.result[:MOST_SHORT] if isinstance(call.result, str) else call.result
         result = _no_result(call) if value is None else compact_json(value)
     result = _first_line(result, room)
     # Where both do not fit, arguments get what the result leaves, and at least half.
@@ -232,13 +230,6 @@ MOST_LINES = 24
 """Lines of one file's diff that are shown where not all is."""
 
 MOST_PATH = 300
-CHANGES: dict[str, Style] = {"created": "green", "modified": "", "deleted": "red"}
-
-
-def _workspace_title(view: TrialView) -> str:
-    counts = {change: sum(file.change == change for file in view.files) for change in CHANGES}
-    left_out = f", {view.files_left_out} more" if view.files_left_out else ""
-    return ", ".join(f"{count} {change}" for change, count in counts.items() if count) + left_out
 
 
 def _workspace_lines(view: TrialView, detail: Detail) -> Iterator[StyledLine]:
@@ -419,7 +410,10 @@ def trial_lines(view: TrialView, place: TrialPlace, detail: Detail) -> Iterator[
     yield from section("answer", block_lines(answer, detail, INDENT))
     if view.state:
         yield from section("state", block_lines(_indented_json(view.state), detail, INDENT))
-    title = cut(f"workspace: {_workspace_title(view)}", detail.width)
+    # Created, then modified, then deleted ones, as the files come.
+    counts = [f"{count} {change}" for change, count in Counter(file.change for file in view.files).items()]
+    left_out = [f"{view.files_left_out} more"] if view.files_left_out else []
+    title = cut(f"workspace: {', '.join([*counts, *left_out])}", detail.width)
     yield from section(title, _workspace_lines(view, detail))
     yield from section("events", _events(view, detail))
     yield from section("printed", block_lines(view.output, detail, INDENT))
