@@ -210,7 +210,10 @@ def test_broken_tasks_are_tried_again_before_they_count(pytester: pytest.Pyteste
         "night_2 is broken, and passed none of 2 trials more"
     )
     assert (result.ret, name != first) == (1, True)
-    assert len(list((pytester.path / ".agenteval/runs").glob("2*"))) == 2
+    runs = pytester.path / ".agenteval/runs"
+    assert len(list(runs.glob("2*"))) == 2
+    # Seeds that the repetitions of the run itself have used are not used again.
+    assert json.loads((runs / name / "recheck/1/run.json").read_text())["seed"] == 3
 
 
 def test_a_recheck_leaves_no_summary_and_no_report_of_its_own(

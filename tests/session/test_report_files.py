@@ -28,6 +28,7 @@ def test_reports_are_written_with_what_the_run_is_compared_with(pytester: pytest
     worst = min(page.index["tasks"], key=lambda task: task["change"])
     old, new = (page.trial(page.index["trials"][worst[side][0]]) for side in ("old", "trials"))
     assert (old["ending"], new["ending"]) == ("passed", "missed")
+    assert {each["exit_status"] for each in page.index["runs"]} == {0, 1}
 
 
 def test_a_variable_names_several_files(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,7 +114,10 @@ class RunEnd:
             )
         self.run.header, _ = read_header_or_name(self.folder)
         self._end_xml(session)
-        problems += [*self._write_reports(), *self._write_comment()]
+        if self.info.reports:
+            problems += self._write_reports()
+        if self.settings.comment is not None:
+            problems += self._write_comment(self.settings.comment)
         if problems:
             add_messages(self.config, WorkerMessages(lines=tuple(problems)))
             session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
@@ -135,8 +138,6 @@ class RunEnd:
 
     def _write_reports(self) -> Iterator[str]:
         """Write the files of ``--agent-report``; give a sentence for each that fails."""
-        if not self.info.reports:
-            return
         from pytest_agenteval.reports.report_files import write_report
         from pytest_agenteval.reports.report_source import ReportSource
 
@@ -153,11 +154,8 @@ class RunEnd:
             except AgentEvalError as refused:  # the others are written all the same
                 yield str(refused)
 
-    def _write_comment(self) -> Iterator[str]:
+    def _write_comment(self, path: Path) -> Iterator[str]:
         """Write the comment of ``--agent-comment``; give a sentence where that fails."""
-        path = self.settings.comment
-        if path is None:
-            return
         from pytest_agenteval.reports.markdown_report import comment_markdown
         from pytest_agenteval.reports.task_lines import TaskFileLines
 

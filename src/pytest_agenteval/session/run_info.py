@@ -161,29 +161,24 @@ def _new_run(config: pytest.Config, settings: Settings) -> RunInfo:
         concurrency=settings.concurrency,
         controller=os.getpid(),
         earlier=earlier,
-        regraded=_runs_named(settings, "regrade", root),
-        baseline=_baseline(settings, root),
+        regraded=_runs_named(settings, "regrade", root) if settings.regrade else (),
+        baseline=_baseline(settings, root) if settings.baseline else None,
         reports=settings.reports,
         baseline_name=baseline_name,
-        reused=_runs_named(settings, "reuse", root),
+        reused=_runs_named(settings, "reuse", root) if settings.reuse else (),
         resuming=os.urandom(16).hex(),
     )
 
 
 def _runs_named(settings: Settings, option: Literal["regrade", "reuse"], root: Path) -> tuple[Path, ...]:
-    runs: tuple[str, ...] = getattr(settings, option)
-    if not runs:
-        return ()
     from pytest_agenteval.store.run_folder import find_run
 
     with settings.naming_place(option):
-        return tuple(find_run(settings.results or root / RESULTS, name) for name in runs)
+        return tuple(find_run(settings.results or root / RESULTS, name) for name in getattr(settings, option))
 
 
-def _baseline(settings: Settings, root: Path) -> Path | None:
+def _baseline(settings: Settings, root: Path) -> Path:
     """Find the baseline of ``--agent-baseline``; raises UsageMistake where there is none."""
-    if not settings.baseline:
-        return None
     from pytest_agenteval.compare.baseline_file import find_baseline, read_baseline
     from pytest_agenteval.store.run_folder import read_header_or_name
 

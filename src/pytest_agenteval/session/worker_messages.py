@@ -6,7 +6,7 @@ import marshal
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import suppress
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 
@@ -79,7 +79,8 @@ def message_lines(config: pytest.Config) -> Iterator[str]:
     messages = _messages_of_others(config).merged(own_messages(config))
     for name, count in messages.blocking_fixtures.items():
         yield f"{pluralize(count, 'trial')} ran one by one: fixture {name}"
-    yield from _unused_recording_lines(messages.unused_recordings)
+    if messages.unused_recordings:
+        yield from _unused_recording_lines(messages.unused_recordings)
     if run_info_key in config.stash:
         for standing in standings_of_run(str(get_run_info(config).rates)).values():
             parts = [f"{status} x {number}" for status, number in sorted(standing.refused.items())]
@@ -118,30 +119,25 @@ def unknown_promoted(config: pytest.Config) -> list[ProblemsFound]:
     return [ProblemsFound(own) for _, own in groupby(problems, key=lambda problem: problem.file)]
 
 
+# The kind of a cassette, which of its recordings, and what is said of them.
+UNUSED = (
+    ("tool", "unused", "recorded calls were not played"),
+    ("tool", "stale", "recorded calls can be made by no tool any more"),
+    ("chat", "unused", "recorded replies of agents' own models were not played"),
+)
+
+
 def _unused_recording_lines(cassettes: Mapping[str, UnusedRecordings]) -> Iterator[str]:
     """Say how many recordings were not used, and in which files most of them are."""
-    tools = {name: cassette for name, cassette in cassettes.items() if cassette.kind == "tool"}
-    chats = {name: cassette for name, cassette in cassettes.items() if cassette.kind == "chat"}
-    calls, replies = (sum(cassette.recorded for cassette in kind.values()) for kind in (tools, chats))
-    for whole, counts in (
-        (f"{calls} recorded calls were not played", _counts_by_file(tools, "unused")),
-        (f"{calls} recorded calls can be made by no tool any more", _counts_by_file(tools, "stale")),
-        (
-            f"{replies} recorded replies of agents' own models were not played",
-            _counts_by_file(chats, "unused"),
-        ),
-    ):
+    for kind, which, words in UNUSED:
+        own = {name: cassette for name, cassette in cassettes.items() if cassette.kind == kind}
+        counts = {name: count for name, each in own.items() if (count := len(getattr(each, which)))}
         if counts:
+            whole = sum(cassette.recorded for cassette in own.values())
             most = sorted(counts, key=lambda name: (-counts[name], name))
             files = ", ".join(f"{name} ({counts[name]})" for name in most[:MOST_FILES])
             more = f" and {len(most) - MOST_FILES} more files" if len(most) > MOST_FILES else ""
-            yield f"{sum(counts.values())} of {whole}: {files}{more}"
-
-
-def _counts_by_file(
-    cassettes: Mapping[str, UnusedRecordings], which: Literal["unused", "stale"]
-) -> dict[str, int]:
-    return {name: count for name, cassette in cassettes.items() if (count := len(getattr(cassette, which)))}
+            yield f"{sum(counts.values())} of {whole} {words}: {files}{more}"
 
 
 def _session_lines(config: pytest.Config, evals: EvalSession | None) -> Iterator[str]:
