@@ -15,9 +15,11 @@ import pytest
 
 from tests.forked_workers import fork_workers
 
-# PyYAML's compiled half is never forgotten: a second copy of the other half would not know its nodes.
-for name in ("yaml", "httpx"):
-    import_module(name)
+# PyYAML's compiled half is never forgotten: a second copy of the other half would not know its nodes. What
+# litellm imports takes its place in the interpreter's own finder, which would find nothing without it.
+for name in ("yaml", "httpx", "importlib_metadata"):
+    with suppress(ImportError):
+        import_module(name)
 
 REGRESSION = "name: {name}\nkind: regression\ndefaults: {{model: scripted}}\n"
 
