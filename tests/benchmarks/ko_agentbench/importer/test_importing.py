@@ -207,6 +207,23 @@ def test_a_logged_result_becomes_a_trial_with_everything_the_log_says(clone: Pat
     assert not (to / "evals").exists()
 
 
+def test_a_reply_right_after_a_reply_begins_the_second_conversation(clone: Path, to: Path) -> None:
+    """The log leaves out its question; after what a tool gave, the conversation goes on."""
+    logged = result("L1-001")
+    messages = [*logged["conversation_log"]["messages"], {"role": "assistant", "content": "다시"}]
+    log(clone, "L1", {**logged, "conversation_log": {"messages": messages}})
+
+    agenteval_import("ko-agentbench", clone, "--to", to, "--runs-only")
+
+    shown = only_trial(to).transcript.messages
+    assert [(message.role, message.phase) for message in shown[1:]] == [
+        ("assistant", 1),
+        ("tool", 1),
+        ("assistant", 1),
+        ("assistant", 2),
+    ]
+
+
 def test_published_verdicts_are_replayed_not_copied(clone: Path, to: Path) -> None:
     """Judged metrics come from the published votes: a score that contradicts them is not believed."""
     votes = {"votes": [True, False, False], "reasons": ["a", "b", "c"]}

@@ -132,6 +132,15 @@ def test_a_card_has_the_time_of_its_entry(ctx: AgentContext) -> None:
     assert saved(ctx)["timestamp"] == 1789635600  # 2026-09-17 09:00 UTC
 
 
+def test_a_card_keeps_its_time_unless_it_is_given_one(ctx: AgentContext) -> None:
+    """Saving a card again moves it in the timeline only where a date was given."""
+    save(ctx, content_creation_date="2026-09-16 10:00:00")
+    save(ctx)
+    assert saved(ctx)["timestamp"] == 1789552800
+    save(ctx, content_creation_date="2026-09-16 11:00:00")
+    assert saved(ctx)["timestamp"] == 1789552800 + 3600
+
+
 def test_a_date_that_cannot_be_read_is_only_a_warning(ctx: AgentContext) -> None:
     """The card is saved all the same, and the agent is told that the date was not used."""
     result = save(ctx, content_creation_date="yesterday")

@@ -133,11 +133,13 @@ def test_every_grader_has_cases() -> None:
 
 
 def test_upstream_mode_in_what_the_oracle_leaves_open() -> None:
-    """A file vouches for its bucket; calls count in their order; texts may come from the workspace."""
+    """A file vouches for its bucket, a bucket is how a path begins; calls count in their order; texts may come from the workspace."""
     grade = grade_of(
         PkmRoutedCorrectly(["Areas/"], ["Inbox.md"], mode="upstream"), trial({}, {"Inbox.md": "n"})
     )
     assert (grade.score, [check.passed for check in grade.checks]) == (1.0, [True, True])
+    named = PkmRoutedCorrectly(["Areas/Health"], mode="upstream")
+    assert grade_of(named, trial({}, {"Areas/Healthcare.md": "n"})).score == 1.0
     read, edit = call("Read", 1, file_path="A.md"), call("Edit", 1, file_path="A.md")
     reading = PkmReadBeforeWrite("A.md", mode="upstream")
     for calls, finding in (
