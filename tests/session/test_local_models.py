@@ -106,7 +106,11 @@ def test_nothing_is_missing_for_what_is_played(pytester: pytest.Pytester) -> Non
 def test_what_is_typed_comes_before_an_alias_and_pyproject_after_it() -> None:
     """The more a line is about this one model, or this one run, the more it counts."""
     model = Model("m", "hf/x", params={"dtype": "float16", "device": "cpu"})
-    places = {"dtype": "pyproject.toml: tool.agenteval.dtype", "device": "--agent-device"}
+    places = {
+        "dtype": "pyproject.toml: tool.agenteval.dtype",
+        "device": "--agent-device",
+        "max_model_len": "pyproject.toml: tool.agenteval.max_model_len",
+    }
     settings = Settings({"dtype": "bfloat16", "device": "cuda", "max_model_len": 9}, places)
     (loaded, other) = with_loading_options((model, Model("c", "anthropic/x")), settings)
     assert dict(loaded.params) == {"dtype": "float16", "device": "cuda", "max_model_len": 9}

@@ -137,6 +137,8 @@ def test_a_prompt_file_that_nobody_reads_is_a_usage_error(pytester: pytest.Pytes
             "  the agent deaf has no prompts; *templates*",
         ]
     )
+    nothing = run(pytester, "deaf", "--agent-prompt=a=long/system.md", "-k", "nothing", workers=workers)
+    assert nothing.ret == pytest.ExitCode.NO_TESTS_COLLECTED
 
 
 def test_a_prompt_of_task_or_suite_that_nobody_reads_is_a_problem(pytester: pytest.Pytester) -> None:

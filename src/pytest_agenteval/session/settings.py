@@ -6,7 +6,7 @@ Imported in every pytest run, used or not: the standard library only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,6 @@ from pytest_agenteval.session.options import (
     SWITCH,
     Option,
     OptionValues,
-    RawValue,
     RepetitionRange,
     ValueType,
     choice,
@@ -28,6 +27,10 @@ from pytest_agenteval.session.options import (
     names,
     number,
     path_or_name,
+    read_gate,
+    read_prices,
+    read_report_files,
+    read_variants,
     shard,
     switch,
     table,
@@ -45,17 +48,6 @@ if TYPE_CHECKING:
 RESULTS = ".agenteval/runs"
 TOOL_MODES: tuple[RecordMode, ...] = ("none", "once", "new_episodes", "all")
 CHAT_MODES: tuple[RecordMode, ...] = ("off", *TOOL_MODES)
-
-
-def _by(reader: str) -> Callable[[RawValue], Any]:
-    """Read with a function of ``option_values``, whose imports only runs with such a value pay for."""
-
-    def parse(raw: RawValue) -> Any:
-        from pytest_agenteval.session import option_values
-
-        return getattr(option_values, reader)(raw)
-
-    return parse
 
 
 ON_OR_OFF = choice("auto|no", "auto", "no")
@@ -101,7 +93,7 @@ class Settings(OptionValues):
     )
     variants: Option[tuple[Variant, ...]] = Option(
         "a variant: prompt files that replace the agent's own, tried beside them",
-        ValueType("NAME=PATH", _by("read_variants"), "NAME=PATH"),
+        ValueType("NAME=PATH", read_variants, "NAME=PATH"),
         (),
         name="prompt",
         several=True,
@@ -168,14 +160,14 @@ class Settings(OptionValues):
     gate: Option[Mapping[str, Any] | None] = Option(
         "what each suite has to reach, comma lists, before what its suite.yaml says: score=0.8, "
         "not_worse=true, errored=0.05, ... (docs/gates.md); none switches every gate off",
-        ValueType("KEY=VALUE", _by("read_gate"), "KEY=VALUE, as in score=0.8,not_worse=true; or none"),
+        ValueType("KEY=VALUE", read_gate, "KEY=VALUE, as in score=0.8,not_worse=true; or none"),
         {},
         several=True,
     )
     reports: Option[tuple[Path, ...]] = Option(
         "write the run's report to this file when it ends, told by its ending: .html, .md, ...; may be "
         "given again; none for no file",
-        ValueType("FILE", _by("read_report_files"), "a file's path, or a list of them"),
+        ValueType("FILE", read_report_files, "a file's path, or a list of them"),
         (),
         name="report",
         several=True,
@@ -244,7 +236,7 @@ class Settings(OptionValues):
     )
     prices: Option[Mapping[str, ModelPrice]] = Option(
         "what models cost, in USD for a million tokens: input, output, cached, cache_write, tiers, as_of",
-        ValueType("", _by("read_prices"), "a table for each model"),
+        ValueType("", read_prices, "a table for each model"),
         {},
         flag=None,
     )
