@@ -132,6 +132,17 @@ def test_a_stream_that_is_cut_before_its_end_is_a_failed_attempt() -> None:
         asyncio.run(answers_of(chat_at(server.openai_base, stream=True)))
 
 
+def test_what_half_a_reply_took_was_paid_for() -> None:
+    """The counts that came before the stream ended belong to the failed attempt."""
+    counts = b'data: {"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 3}}\n\n'
+    half = RawReply(
+        STREAM.split(b"\n\n")[0] + b"\n\n" + counts, content_type="text/event-stream", streamed=True
+    )
+    with ModelServer([half]) as server, pytest.raises(AttemptFailed) as failed:
+        asyncio.run(answers_of(chat_at(server.openai_base, stream=True)))
+    assert failed.value.usage.tokens == 12
+
+
 @pytest.mark.parametrize("choice", [{}, {"message": None}, {"message": "hi"}, {"message": {"content": 42}}])
 def test_a_reply_without_a_message_is_no_empty_answer(choice: Mapping[str, Any]) -> None:
     """A broken server makes errors, which are in no average; it does not lower a model's score."""

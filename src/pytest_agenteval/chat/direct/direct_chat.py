@@ -145,7 +145,7 @@ class DirectChat:
     def is_by_litellm(self, ask: ModelAsk) -> bool:
         try:
             return self._format.needs_litellm(ask)
-        except (TypeError, LookupError, AttributeError):  # not in OpenAI's shape, which ``_send`` reports
+        except (TypeError, ValueError, LookupError, AttributeError):  # not in OpenAI's shape, which ``_send`` reports
             return False
 
     def _through_litellm(self) -> LitellmChat:
