@@ -145,7 +145,8 @@ class DirectChat:
     def is_by_litellm(self, ask: ModelAsk) -> bool:
         try:
             return self._format.needs_litellm(ask)
-        except (TypeError, ValueError, LookupError, AttributeError):  # not in OpenAI's shape, which ``_send`` reports
+        # It is not in OpenAI's shape, which ``_send`` reports.
+        except (TypeError, ValueError, LookupError, AttributeError):
             return False
 
     def _through_litellm(self) -> LitellmChat:
