@@ -22,7 +22,7 @@ from pytest_agenteval.reports.comparison_text import headline, suite_comparison,
 from pytest_agenteval.reports.group_statistics import GroupStatistics, TaskName, group_by_task
 from pytest_agenteval.reports.leaderboard import suite_entries
 from pytest_agenteval.reports.report_source import ReportSource
-from pytest_agenteval.reports.run_view import RunView, SuiteView, view_of
+from pytest_agenteval.reports.run_view import RunView, SuiteView, view_of, worst_first
 from pytest_agenteval.reports.run_warnings import run_warnings
 from pytest_agenteval.reports.suite_tables import MARK
 from pytest_agenteval.store.journal_entry import JournalEntry
@@ -223,6 +223,7 @@ def _task_row(suite: int, entries: Sequence[JournalEntry], change: TaskChange | 
 
     ``flag`` names a task whose trials all passed before and none does now, or the other way round.
     """
+    worst = worst_first(entries)
     scores = decided_scores(entry.score if entry.averaged else None for entry in entries)
     old_scores = decided_scores(change.old) if change else []
     return {
@@ -236,16 +237,8 @@ def _task_row(suite: int, entries: Sequence[JournalEntry], change: TaskChange | 
         "old_score": mean(old_scores) if old_scores else None,
         "change": change.change if change else None,
         "flag": "broken" if change and change.broken else "mended" if change and change.mended else "",
-        "reason": _worst_reason(entries),
+        "reason": ending_reason(worst[0]) if worst else "",
     }
-
-
-def _worst_reason(entries: Sequence[JournalEntry]) -> str:
-    """Give the reason of the trial with the lowest score, else of the first that errored, else no text."""
-    scored = [entry for entry in entries if entry.averaged and entry.ending != "passed"]
-    errored = [entry for entry in entries if not entry.averaged]
-    worst = sorted(scored, key=lambda entry: entry.score or 0.0) or errored
-    return ending_reason(worst[0]) if worst else ""
 
 
 def _trial_row(trial: PageTrial) -> Fields:
