@@ -22,8 +22,9 @@ from pytest_agenteval.engine.executor import (
     make_executor,
 )
 from pytest_agenteval.engine.local_executor import LocalExecutor
+from pytest_agenteval.engine.pool import Pool
 from pytest_agenteval.engine.process_executor import ProcessExecutor
-from pytest_agenteval.engine.worker import _WorkerJob, pickle_result, read_result
+from pytest_agenteval.engine.worker import Worker, _WorkerJob, pickle_result, read_result
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.plan import Conditions, Model, Plan, PlannedTask
 from pytest_agenteval.records.trial import ErrorDetails, Trial
@@ -252,6 +253,22 @@ def test_a_request_is_carried_out_as_it_was_sent() -> None:
     request = TrialRequest(PLAN, "/tree", stored)
     assert _WorkerJob(request).request() == request
     assert _WorkerJob(TrialRequest(PLAN)).request() == TrialRequest(PLAN)
+
+
+def test_nobody_waits_for_a_process_whose_pool_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither for a trial that is under way, nor for one that comes later."""
+
+    def failing(pool: Pool) -> None:
+        pool._fail(OSError("cannot be written"))
+
+    monkeypatch.setattr(Pool, "_publish", failing)
+    worker = Worker(ExecutorContext(captures_output=False))
+    try:
+        for _ in range(2):
+            with pytest.raises(ExecutorBroken, match="could not be passed on"):
+                worker.begin(TrialRequest(PLAN)).result(20)
+    finally:
+        worker.close()
 
 
 def test_unused_recordings_are_what_no_process_replayed() -> None:

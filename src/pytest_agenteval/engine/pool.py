@@ -82,6 +82,8 @@ class Pool:
         self._unable: BaseException | None = None
         self._closed = False
         self._stopped = False
+        # Called when an error prevents trials from being written down: those that are left have no end.
+        self.on_failure: Callable[[], None] = lambda: None
         self.report = ExecutorReport()
         self.running: set[TrialJob] = set()
         self.most_running = 0
@@ -358,6 +360,7 @@ class Pool:
     def _fail(self, raised: BaseException) -> None:
         self._failure = raised
         self._news.set()
+        self.on_failure()
 
     async def _shut(self) -> None:
         """Cancel every trial and all that agents have left running, and stop the loop."""

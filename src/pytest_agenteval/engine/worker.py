@@ -12,7 +12,7 @@ import pickle
 import sys
 from collections import OrderedDict
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -72,6 +72,9 @@ class Worker:
         KNOWN_SECRETS.know_patterns(context.secret_patterns)
         _redirect_output(context)
         self._pool = Pool(LocalExecutor(registry, shares), context, NullObserver())
+        self._pool.on_failure = self._fail
+        self._open: set[Future[Trial]] = set()
+        self._has_failed = False
         # What was imported lives until the end, so the collector need not look through it.
         gc.freeze()
 
@@ -88,8 +91,19 @@ class Worker:
         if isinstance(request, CalibrationRequest):
             return self._pool.calibrate(request)
         job = _WorkerJob(request)
+        self._open.add(job.ended)
+        job.ended.add_done_callback(self._open.discard)
         self._pool.hand_over([job])
+        if self._has_failed:
+            self._fail()
         return job.ended
+
+    def _fail(self) -> None:
+        # A mistake of ours, such as an error that cannot be written: nobody must wait for ever.
+        self._has_failed = True
+        for future in tuple(self._open):
+            with suppress(InvalidStateError):
+                future.set_exception(ExecutorBroken("what came of a trial could not be passed on"))
 
     def close(self) -> ExecutorReport:
         """Stop what is still running, write what was recorded, and return the report."""
