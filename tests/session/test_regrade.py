@@ -113,90 +113,55 @@ def test_stored_trials_without_a_task_are_counted(pytester: pytest.Pytester) -> 
     assert str(nothing.stdout).count("no task here") == 1
 
 
-def test_a_run_that_is_named_twice_is_graded_once(pytester: pytest.Pytester) -> None:
-    """Its name and ``latest`` mean the same trials."""
-    name = first_run(pytester, task("a"))
-
-    run(pytester, "evals", f"--agent-regrade=latest,{name}").assert_outcomes(passed=1)
-
-
-def test_another_question_is_not_graded_as_if_it_were_the_same(pytester: pytest.Pytester) -> None:
-    """An answer to what was asked then says nothing about what is asked now: an error, not a score."""
-    first_run(pytester, task("a"))
-    write(pytester.path, files(task("a", input={"content": "Say hello to Jun."})))
-
-    result = run(pytester, "evals", "-v", "--agent-regrade=latest")
-
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*input is not what it was in that run*"])
-    result.stdout.no_fnmatch_line("*Traceback*")
+CRASHING = (
+    "class Broken:\n    def grade(self, evidence):\n        raise ValueError('of then')\n\n"
+    "def pytest_agenteval_register(registry):\n    registry.grader('broken', Broken)\n"
+)
 
 
-def test_what_broke_it_first_is_not_told_as_what_breaks_it_now(pytester: pytest.Pytester) -> None:
-    """A grader had crashed; today the input is another: the traceback of then explains nothing."""
-    crashing = (
-        "class Broken:\n    def grade(self, evidence):\n        raise ValueError('of then')\n\n"
-        "def pytest_agenteval_register(registry):\n    registry.grader('broken', Broken)\n"
-    )
-    write(pytester.path, {"conftest.py": crashing})
+def test_what_cannot_be_graded_again_is_an_error_of_its_own_cause(pytester: pytest.Pytester) -> None:
+    """Another question, without what broke it first; a trial that broke; a transcript that is lost."""
     graders = [{"name": "broken"}]
-    first_run(pytester, task("a", graders=graders))
-    write(pytester.path, files(task("a", graders=graders, input={"content": "Say hello to Jun."})))
-
-    result = run(pytester, "evals", "-v", "--agent-regrade=latest")
-
-    result.assert_outcomes(errors=1)
-    (entry,) = latest(pytester.path).entries
-    assert (entry.cause, entry.traceback) == ("input_changed", "")
-    result.stdout.no_fnmatch_line("*of then*")
-
-
-def test_a_trial_that_broke_stays_broken(pytester: pytest.Pytester) -> None:
-    """There is nothing to grade: its cause is told again."""
-    first_run(pytester, {**task("a"), "script": []})
-
-    result = run(pytester, "evals", "-v", "--agent-regrade=latest")
-
-    result.assert_outcomes(errors=1)
-    assert latest(pytester.path).entries[0].cause == "nothing_to_act_out"
-
-
-def test_a_trial_whose_transcript_is_lost_is_an_error_and_no_other_is(pytester: pytest.Pytester) -> None:
-    """There is nothing to grade: its cause says which file, without a traceback."""
-    name = first_run(pytester, task("a"), task("b"))
+    write(pytester.path, {"conftest.py": CRASHING})
+    asked, crashed = task("asked"), task("crashed", graders=graders)
+    name = first_run(pytester, asked, crashed, task("broke", script=[]), task("lost"), task("whole"))
     (path,) = (pytester.path / RUNS / name).glob("transcripts-*.jsonl")
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    broken = [line.replace("{", "[", 1) if '"a"' in line else line for line in lines]
+    broken = [line.replace("{", "[", 1) if '"lost"' in line else line for line in lines]
     path.write_text("".join(broken), encoding="utf-8")
+    other = {"content": "Say hello to Jun."}
+    write(pytester.path, files({**asked, "input": other}, {**crashed, "input": other}))
 
-    result = run(pytester, "evals", f"--agent-regrade={name}")
+    # A name and ``latest`` mean the same trials.
+    result = run(pytester, "evals", "-v", f"--agent-regrade=latest,{name}")
 
-    result.assert_outcomes(passed=1, errors=1)
-    result.stdout.fnmatch_lines([f"transcript_lost: *no transcript at {path.name}:*"])
-    result.stdout.no_fnmatch_line("*Traceback*")
-    assert [entry.cause for entry in latest(pytester.path).entries] == ["transcript_lost", ""]
+    result.assert_outcomes(passed=1, errors=4)
+    result.stdout.fnmatch_lines_random(
+        ["*input is not what it was in that run*", f"transcript_lost: *no transcript at {path.name}:*"]
+    )
+    for text in ("*Traceback*", "*of then*"):
+        result.stdout.no_fnmatch_line(text)
+    entries = {entry.key.task: entry for entry in latest(pytester.path).entries}
+    assert {task: entry.cause for task, entry in entries.items()} == {
+        "asked": "input_changed",
+        "crashed": "input_changed",
+        "broke": "nothing_to_act_out",
+        "lost": "transcript_lost",
+        "whole": "",
+    }
+    assert entries["crashed"].traceback == ""
 
 
 def test_a_run_that_is_not_there_is_a_usage_mistake(pytester: pytest.Pytester) -> None:
-    """The message names the runs that there are."""
+    """The message names the runs that there are; also where no task can be read either."""
     name = first_run(pytester, task("a"))
-
-    result = run(pytester, "evals", "--agent-regrade=nightly")
-
-    assert result.ret == 4
-    result.stderr.fnmatch_lines([f"*there is no run 'nightly' in *; runs there, newest first: {name}*"])
-
-
-def test_no_run_at_all_is_a_usage_mistake_where_no_task_can_be_read_either(
-    pytester: pytest.Pytester,
-) -> None:
-    """Nobody asked for a stored trial while tasks were collected: it is no crash of ours all the same."""
+    nightly = run(pytester, "evals", "--agent-regrade=nightly")
     write(pytester.path, files(task("a", misspelt=1)))
+    none = run(pytester, "evals", "--agent-results=elsewhere", "--agent-regrade=latest")
 
-    result = run(pytester, "evals", "--agent-regrade=latest")
-
-    assert result.ret == 4
-    result.stderr.fnmatch_lines(["*there is no run 'latest' in *"])
+    assert (nightly.ret, none.ret) == (4, 4)
+    nightly.stderr.fnmatch_lines([f"*there is no run 'nightly' in *; runs there, newest first: {name}*"])
+    none.stderr.fnmatch_lines(["*there is no run 'latest' in *"])
 
 
 def test_trials_that_never_ended_are_told_wherever_a_run_is_read_again(pytester: pytest.Pytester) -> None:
