@@ -8,8 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from pytest_agenteval.chat.rate_limiter import RateLimiter, RateLimiters
-from pytest_agenteval.chat.rate_shares import ModelFailure, RateLimits
+from pytest_agenteval.chat.rate_limiter import (
+    BEAT_S,
+    ExchangeThread,
+    QueuedRequest,
+    RateLimiter,
+    RateLimiters,
+)
+from pytest_agenteval.chat.rate_shares import LimiterReport, ModelFailure, RateLimits, RateShare
 from pytest_agenteval.text.errors import ProviderDown
 
 
@@ -118,3 +124,50 @@ def test_a_limit_per_minute_is_waited_for_without_looking_all_the_time() -> None
         return loop.time() - began
 
     assert 0.9 <= asyncio.run(ask_all()) < 5
+
+
+class Shared:
+    """A store that allows one start each time, and a clock that notes what is planned."""
+
+    def __init__(self, *, local: bool, leaves: bool = False) -> None:
+        self.reports: list[LimiterReport] = []
+        self.planned: list[float] = []
+        self.leaves = leaves
+        report = LimiterReport("1.a", "m", "m", RateLimits())
+        clock: ExchangeThread = self  # type: ignore[assignment]  # of which only plan is called
+        self.limiter = RateLimiter("m", report, self, clock, local=local)
+
+    def exchange(self, report: LimiterReport) -> RateShare:
+        """Note a report; who waited has left meanwhile if ``leaves``."""
+        self.reports.append(report)
+        if self.leaves:
+            self.limiter._waiting.clear()
+        return RateShare(starts=1)
+
+    def plan(self, limiter: RateLimiter, seconds: float) -> None:
+        """Note when the next exchange is due."""
+        self.planned.append(seconds)
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_a_start_that_nobody_wants_any_more_is_given_back(leaves: bool) -> None:
+    """Its caller left while the report was under way; one that runs is reported now and then."""
+    shared = Shared(local=False, leaves=leaves)
+    shared.limiter._waiting.append(QueuedRequest(0, 1))
+    shared.limiter.exchange()
+    assert (shared.limiter.in_flight, shared.limiter.has_ended) == ((0, True) if leaves else (1, False))
+    assert shared.planned == [0.0 if leaves else BEAT_S]
+
+
+def test_a_reply_is_told_at_once_where_somebody_waits_for_it() -> None:
+    """Here, or because the model is in trouble; else the next report has it."""
+    shared = Shared(local=True)
+    turn = asyncio.run(shared.limiter.enter())
+    shared.limiter.reply(turn)
+    assert len(shared.reports) == 1
+    turn = asyncio.run(shared.limiter.enter())
+    assert (shared.reports[-1].ended, shared.reports[-1].replied) == (1, 1)
+    shared.limiter.share = RateShare(is_in_trouble=True)
+    shared.limiter.reply(turn)
+    assert shared.reports[-1].replied == 1
+    assert len(shared.reports) == 3

@@ -204,6 +204,26 @@ def test_in_no_minute_are_there_more_requests_than_the_limit(limit: int) -> None
     assert max(counts.values()) - min(counts.values()) <= max(2, 0.1 * len(begun))
 
 
+def test_a_process_that_joins_later_has_no_claim_to_what_the_others_got_before() -> None:
+    """Else the first would wait until it has got as much."""
+    model = Model(RateLimits(requests_per_minute=120))
+    assert model.tell("1.a", waiting=20).starts == 10
+    assert model.tell("2.b", waiting=5).starts == 0
+    model.now += 0.6
+    assert model.tell("1.a", waiting=10).starts == 1
+
+
+def test_a_probe_that_ended_without_a_result_leaves_its_turn_to_another() -> None:
+    """A trial's limit may have cut it off."""
+    model = Model(RateLimits())
+    model.put_off("1.a", waiting=1)
+    model.now += 1.1
+    assert [model.tell(name, waiting=1).starts for name in ("1.a", "2.b")] == [1, 0]
+    assert model.tell("1.a", waiting=1, ended=1, dropped=True).starts == 1
+    model.tell("1.a", ended=1, dropped=True)
+    assert model.tell("2.b", waiting=1).starts == 1
+
+
 def test_tokens_are_estimated_before_and_settled_after() -> None:
     """What a request took beyond its estimate is waited off; what it did not take is given back."""
     model = Model(RateLimits(tokens_per_minute=12_000))
