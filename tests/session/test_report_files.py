@@ -40,34 +40,27 @@ def test_a_variable_names_several_files(pytester: pytest.Pytester, monkeypatch: 
     assert listed_files("a, b.md") == ["a, b.md"]
 
 
-def test_a_file_that_nobody_could_write_is_refused_before_the_run(pytester: pytest.Pytester) -> None:
-    """An ending that is not known costs no run, nor does a folder in the file's place."""
+def test_a_file_that_cannot_be_written_is_refused_before_the_run_or_fails_it(
+    pytester: pytest.Pytester,
+) -> None:
+    """An ending that is not known costs no run, nor does a folder in the file's place.
+
+    Else the others are written, also of a run that is not kept, and one sentence says why.
+    """
     write_greeters(pytester.path)
     (pytester.path / "out.html").mkdir()
     for file in ("report.pdf", "out.html"):
         result = greet(pytester, f"--agent-report={file}")
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         result.stderr.fnmatch_lines([f"ERROR: --agent-report: *{file}: expected a file that ends in .html,*"])
-    assert not (pytester.path / ".agenteval").exists()
-
-
-def test_a_report_that_cannot_be_written_fails_the_run_and_loses_nothing(
-    pytester: pytest.Pytester,
-) -> None:
-    """The others are written, the run is kept, and one sentence says why."""
-    write_greeters(pytester.path)
     (pytester.path / "file").write_text("no folder")
-    result = greet(pytester, "--agent-report=file/report.html", "--agent-report=report.md", times=1)
+    reports = ("--agent-report=file/report.html", "--agent-report=report.html")
+    result = greet(pytester, *reports, "--agent-results=none", times=1)
+
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert any("file/report.html: cannot be written" in line for line in result.outlines)
-    assert "report: report.md" in result.outlines
+    assert "report: report.html" in result.outlines
     assert "Traceback" not in result.stdout.str()
-    assert (pytester.path / ".agenteval/runs/latest").exists()
-
-
-def test_a_run_that_is_not_kept_has_its_report(pytester: pytest.Pytester) -> None:
-    """Transcripts are in the page before their folder goes."""
-    write_greeters(pytester.path)
-    greet(pytester, "--agent-results=none", "--agent-report=report.html", times=1)
     page = Page(pytester.path / "report.html")
     assert all(page.trial(row)["name"] == row["name"] for row in page.index["trials"])
+    assert not (pytester.path / ".agenteval").exists()
