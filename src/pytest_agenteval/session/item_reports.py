@@ -56,10 +56,14 @@ def annotate_report(item: Any, report: pytest.TestReport) -> None:
         report.duration = trial.seconds
     for_junit = item.config.getoption("xmlpath", None)
     if report.when == telling_phase or (report.when == "teardown" and for_junit):
-        report.user_properties += trial_properties(trial, _transcripts(item))
-        word = item.evals.runner.trial_origin_label(item.trial)
+        report.user_properties += trial_properties(trial, str(item.evals.runner.transcripts(trial)))
+        word = item.evals.runner.trial_origin_label(trial)
         report.user_properties += [(TAKEN_OVER, word)] if word else []
-        report.user_properties += _task_place(item) if for_junit else []
+    if for_junit and report.when in (telling_phase, "teardown"):
+        # The line of the grader that was missed, else that of the task.
+        missed = None if trial.ending == "passed" else item.evals.task_lines.line_of(trial)
+        file = item.task.row_file or trial.file
+        report.user_properties += place_properties(file, missed or item.task.line)
     if report.when == telling_phase:
         captured = (("Captured agent output", trial.output), ("Captured agent log", trial.log))
         report.sections += [(title, text) for title, text in captured if text]
@@ -95,17 +99,6 @@ def _cached_status_word(
     if expected_to_fail:
         return "xfailed", "m", (f"MISSED {figure}", {"yellow": True})
     return None
-
-
-def _transcripts(item: Any) -> str:
-    return str(item.evals.runner.transcripts(item.trial))
-
-
-def _task_place(item: Any) -> list[tuple[str, str]]:
-    """Give file and line of the grader that the trial missed, or of the task of a passed trial."""
-    trial: Trial = item.trial
-    missed = None if trial.ending == "passed" else item.evals.task_lines.line_of(trial)
-    return place_properties(item.task.row_file or trial.file, missed or item.task.line)
 
 
 HOOK_NAME = "pytest_agenteval_trial_finished"
