@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from pytest_agenteval.engine.cluster import transfer
-from pytest_agenteval.engine.cluster.ray_executor import ReferencedVariables, usual_variables
+from pytest_agenteval.engine.cluster.ray_executor import named_variables, usual_variables
 from pytest_agenteval.engine.cluster.transfer import (
     PathMapping,
     pack_project,
@@ -155,6 +155,6 @@ def test_variables_travel_that_the_project_names(tmp_path: Path, monkeypatch: py
     asked = replace(asked, conditions=replace(asked.conditions, judges=(judge,)))
 
     named = {"IN_FILE", "IN_SERVER", "IN_FORM", "OF_MODEL", "OF_JUDGE"}
-    assert ReferencedVariables().of(asked) == {name: f"value of {name}" for name in named}
+    assert named_variables(asked.conditions, asked) == {name: f"value of {name}" for name in named}
     assert usual_variables()["ANTHROPIC_API_KEY"] == "value of ANTHROPIC_API_KEY"
     assert not {"UNNAMED", "HOME", *named} & usual_variables().keys()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import os
 import pickle
-import platform
 import sys
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
@@ -58,7 +57,6 @@ class ActorStarted(Record, frozen=True):
 
     broken: str = ""
     package: str = __version__
-    python: str = platform.python_version()
 
 
 class Arrival(Record, frozen=True):

@@ -9,6 +9,7 @@ import sys
 import tarfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -63,43 +64,28 @@ def usual_variables() -> dict[str, str]:
     return _set_here({*known_key_names(), *ALWAYS})
 
 
-class ReferencedVariables:
-    """Finds the variables that plans name: for models, commands, endpoints, servers, in tool files."""
-
-    def __init__(self) -> None:
-        self._of_files: dict[str, frozenset[str]] = {}
-
-    def of(self, plan: Plan) -> dict[str, str]:
-        """Return those that are set here."""
-        task = plan.task
-        names = {plan.model.api_key_env, *_names_of_models(plan.conditions)}
-        for entry in task.tools:
-            names |= self._of_file(entry) if isinstance(entry, str) else _words(repr(entry))
-        return _set_here(names | _words(repr(task.form)) if task.form else names)
-
-    def of_models(self, conditions: Conditions) -> dict[str, str]:
-        """Return those of judges and simulated users that are set here."""
-        return _set_here(set(_names_of_models(conditions)))
-
-    def _of_file(self, path: str) -> frozenset[str]:
-        if path not in self._of_files:
-            try:
-                text = Path(path).read_text(encoding="utf-8", errors="replace")
-            # It is the name of a toolset, not a file.
-            except OSError:
-                text = ""
-            self._of_files[path] = frozenset(_words(text))
-        return self._of_files[path]
+def named_variables(conditions: Conditions, plan: Plan | None = None) -> dict[str, str]:
+    """Return those that judges and simulated users name, and what a plan names for model, tools and agent."""
+    models = [*conditions.judges, *([conditions.user] if conditions.user else [])]
+    names = {model.api_key_env for model in models}
+    if plan is not None:
+        names.add(plan.model.api_key_env)
+        for entry in plan.task.tools:
+            names |= _words_of_file(entry) if isinstance(entry, str) else _words(repr(entry))
+        names |= _words(repr(plan.task.form))
+    return _set_here(names)
 
 
-def _names_of_models(conditions: Conditions) -> Iterator[str]:
-    yield from (judge.api_key_env for judge in conditions.judges)
-    if conditions.user is not None:
-        yield conditions.user.api_key_env
+@cache
+def _words_of_file(path: str) -> frozenset[str]:
+    # It may be the name of a toolset, not a file.
+    with suppress(OSError):
+        return _words(Path(path).read_text(encoding="utf-8", errors="replace"))
+    return frozenset()
 
 
-def _words(text: str) -> set[str]:
-    return set(_VARIABLE.findall(text))
+def _words(text: str) -> frozenset[str]:
+    return frozenset(_VARIABLE.findall(text))
 
 
 def _set_here(names: set[str]) -> dict[str, str]:
@@ -145,7 +131,6 @@ class RayExecutor:
         self._cluster: RayCluster | None = None
         self._thread = DaemonThreads()
         self._connecting: asyncio.Future[int] | None = None
-        self._variables = ReferencedVariables()
         self._unsaved: list[Problem] = []
         self._home = RecordingMerger(Path(), None)
         self._shares = LocalShares()
@@ -198,7 +183,7 @@ class RayExecutor:
                 "a run starts model servers (vllm/…) on its own machine, and trials are carried out on "
                 "others: start the server yourself, and give its address as the model's api_base"
             )
-        pickled, variables = pickle_request(request), self._variables.of(request.plan)
+        pickled, variables = pickle_request(request), named_variables(request.plan.conditions, request.plan)
         if request.lost + 1 < MOST_LOST:
             actor = await self._least_busy()
             return await self._brought_home(actor, await actor.do(pickled, variables), request.plan)
@@ -212,7 +197,7 @@ class RayExecutor:
     async def calibrate(self, request: CalibrationRequest) -> CalibrationResult:
         try:
             actor = await self._least_busy()
-            arrival = await actor.do(pickle_request(request), self._variables.of_models(request.conditions))
+            arrival = await actor.do(pickle_request(request), named_variables(request.conditions))
             await self._take_recordings(actor, arrival.recorded, request.conditions)
             result: CalibrationResult = read_result(arrival.result)
         except ExecutorBroken as broken:
