@@ -7,6 +7,8 @@ import os
 import string
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,8 @@ from pytest_agenteval.processes.files import (
     replace_file,
     replace_pointer,
 )
+
+SOMEBODY = 65534
 
 WITHOUT_FCNTL = """
 import sys
@@ -184,7 +188,21 @@ def test_a_long_path_is_marked_where_windows_needs_it(monkeypatch: pytest.Monkey
     assert long_path("\\\\?\\C:\\runs\\a") == "\\\\?\\C:\\runs\\a"
 
 
-def test_a_tree_goes_with_all_that_is_in_it(tmp_path: Path) -> None:
+@contextmanager
+def bound_by_permissions(folder: Path) -> Iterator[None]:
+    """Be somebody who owns all that is in a folder and whom permissions bind: they do not bind root."""
+    if os.name != "posix" or os.geteuid() != 0:
+        yield
+        return
+    subprocess.run(["chown", "-hR", str(SOMEBODY), str(folder)], check=True)
+    os.seteuid(SOMEBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+def test_a_tree_goes_with_all_that_is_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Folders that forbid their emptying, files that forbid writing, links, and 1,500 folders in folders."""
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -202,11 +220,13 @@ def test_a_tree_goes_with_all_that_is_in_it(tmp_path: Path) -> None:
             os.close(deep)
             deep = deeper
         os.close(deep)
-    for path, mode in ((locked / "note.md", 0o400), (locked, 0o500), (locked.parent, 0o500)):
+    for path, mode in ((locked / "note.md", 0o400), (locked, 0o500), (locked.parent, 0o500), (tree, 0o500)):
         os.chmod(path, mode)
 
-    remove_tree(tree)
-    remove_tree(tree)  # whoever is second finds nothing to do
+    monkeypatch.chdir(tmp_path)
+    with bound_by_permissions(tmp_path):
+        remove_tree(Path("tree"))
+        remove_tree(Path("tree"))  # whoever is second finds nothing to do
 
     assert not tree.exists()
     assert (outside / "note.md").exists()
