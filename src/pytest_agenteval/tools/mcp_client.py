@@ -1,7 +1,7 @@
 """Sessions with MCP servers through the official package ``mcp``, which no other module imports.
 
-Values from servers have the protocol's own names (``inputSchema``, ``isError``). These stay the same in every
-version of the package, unlike the names of its attributes.
+Values from servers have the protocol's own names (``inputSchema``, ``isError``), and not those of the
+package's attributes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class ServedTool(Record, frozen=True):
 
 def read_served_tool(tool: Mapping[str, Any]) -> ServedTool:
     """Read one entry of ``tools/list``."""
-    schema = tool.get("inputSchema") or tool.get("input_schema") or NOTHING
+    schema = tool.get("inputSchema") or NOTHING
     meta = tool.get("_meta")
     if isinstance(meta, Mapping) and UNSUPPORTED_SCHEMA in meta:
         schema = meta[UNSUPPORTED_SCHEMA] or NOTHING
@@ -52,9 +52,9 @@ def read_result(result: Mapping[str, Any]) -> Any:
     Raises ToolFailed if the result reports that the call failed.
     """
     text = "\n".join(map(_text_of, result.get("content") or ()))
-    if result.get("isError", result.get("is_error")):
+    if result.get("isError"):
         raise ToolFailed(text or "the tool failed, and its server does not say why", "tool_error")
-    structured = result.get("structuredContent", result.get("structured_content"))
+    structured = result.get("structuredContent")
     return text if structured is None else structured
 
 
@@ -68,7 +68,7 @@ def _text_of(block: Mapping[str, Any]) -> str:
     resource: Mapping[str, Any] = block.get("resource") or NOTHING if kind == "resource" else block
     if "text" in resource:
         return str(resource["text"])
-    form = resource.get("mimeType") or resource.get("mime_type") or "of an unknown form"
+    form = resource.get("mimeType") or "of an unknown form"
     data = resource.get("data") or resource.get("blob") or ""
     # Four characters of base64 hold three bytes, less one for each = at the end.
     size = len(data) * 3 // 4 - data[-2:].count("=")
@@ -107,16 +107,8 @@ async def session_over(transport: Transport) -> AsyncIterator[Session]:
     """Open a session, in the newest form of the protocol that both sides know."""
     import mcp
 
-    if hasattr(mcp, "Client"):
-        async with mcp.Client(_with_lenient_schemas(transport), cache=None) as client:
-            yield client
-        return
-    async with (  # before 2.0
-        _with_lenient_schemas(transport) as streams,
-        mcp.ClientSession(*streams) as session,
-    ):
-        await session.initialize()
-        yield session
+    async with mcp.Client(_with_lenient_schemas(transport), cache=None) as client:
+        yield client
 
 
 @asynccontextmanager
@@ -138,8 +130,7 @@ class _LenientStream:
 
     async def receive(self) -> Any:
         message = await self._stream.receive()
-        content = getattr(message, "message", None)
-        result = getattr(getattr(content, "root", content), "result", None)  # before 2.0 in a root
+        result = getattr(getattr(message, "message", None), "result", None)
         tools = result.get("tools") if isinstance(result, dict) else None
         for tool in tools if isinstance(tools, list) else ():
             if isinstance(tool, dict):
@@ -266,12 +257,9 @@ async def line_streams(
 def _message(line: bytes) -> Any:
     import mcp
 
-    types: Any = mcp.types
-    adapter = getattr(types, "jsonrpc_message_adapter", None)
-    read = adapter.validate_json if adapter else types.JSONRPCMessage.model_validate_json  # before 2.0
     # Some servers print other lines to their output by mistake.
     try:
-        return read(line)
+        return mcp.types.jsonrpc_message_adapter.validate_json(line)
     except ValueError:
         return None
 
@@ -283,13 +271,8 @@ async def http_streams(url: str, headers: Mapping[str, str]) -> AsyncIterator[St
     from mcp.client import streamable_http
     from mcp.shared._httpx_utils import create_mcp_http_client
 
-    http: Any = streamable_http
-    if hasattr(http, "streamable_http_client"):
-        async with (
-            create_mcp_http_client(headers=dict(headers)) as client,
-            http.streamable_http_client(url, http_client=client) as streams,
-        ):
-            yield streams[0], streams[1]
-        return
-    async with http.streamablehttp_client(url, headers=dict(headers)) as streams:  # before 1.24
+    async with (
+        create_mcp_http_client(headers=dict(headers)) as client,
+        streamable_http.streamable_http_client(url, http_client=client) as streams,
+    ):
         yield streams[0], streams[1]

@@ -271,10 +271,5 @@ async def _read_body(aiohttp: Any, request: Any) -> bytes:
     collector = _BodyCollector()
     await request.body.write(collector)
     raw = b"".join(collector.parts)
-    again = aiohttp.BytesPayload(raw, headers=request.body.headers)
-    if isinstance(getattr(type(request), "body", None), property):
-        request._body = again
-    # Before aiohttp 3.12 the body is a plain attribute.
-    else:
-        request.body = again
+    request._body = aiohttp.BytesPayload(raw, headers=request.body.headers)
     return raw
