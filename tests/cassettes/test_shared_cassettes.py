@@ -22,13 +22,14 @@ from pytest_agenteval.cassettes.interaction import (
     http_request_of,
     tool_call,
     tool_interaction,
+    with_http_request,
 )
 from pytest_agenteval.cassettes.request_matching import ParamMatchers
 from pytest_agenteval.cassettes.tape import Library
 from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall, ToolError
 from pytest_agenteval.tasks.validation import spec_of
-from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.errors import ProblemsFound, UsageMistake
 from pytest_agenteval.tools.http_declaration import ToolDeclaration
 from pytest_agenteval.tools.http_recordings import as_calls
 from pytest_agenteval.tools.http_tool import HttpWire
@@ -289,7 +290,7 @@ def test_what_is_recorded_of_a_wire_is_played_again(tmp_path: Path) -> None:
         ["found live"],
     )
     assert ask(again, used, keyword="서울", x=None) == ["found live"]
-    assert ask(again, used, keyword=" 서울") == ["found live"]
+    assert ask(again, used, keyword=" 서울", x=None) == ["found live"]
     assert (opened.misses, opened.recorded, again.hits) == (0, 1, 2)
 
 
@@ -305,6 +306,61 @@ def test_a_call_is_found_by_the_request_that_it_makes(tmp_path: Path) -> None:
     assert ask(opened, tool("other", wire=True), keyword="부산") is None
 
 
+SENT = Request(
+    "POST",
+    "https://places.test/v2/find?api_key=abcdefgh12345",
+    '{"client_secret": "abcdefgh12345", "q": "a"}',
+    {"Authorization": "Bearer abcdefgh12345", "X-Of": "us"},
+)
+
+
+def test_what_was_sent_for_a_call_holds_no_secret(tmp_path: Path) -> None:
+    """Not in what is held, nor in the file after the next save; and the very request still finds it."""
+    call = tool_interaction("places", {"keyword": "a"}, result="found")
+    held = Interaction(call.request, with_http_request(Response(200, body='{"places": []}'), SENT))
+    opened, library = tape(tmp_path, held, mode="new_episodes")
+    assert opened.own.play(SENT) is not None
+    opened.own.record(tool_interaction("places", {"keyword": "b"}, result=1).request, held.response)
+
+    assert "abcdefgh12345" not in repr(library.cassettes[0].interactions)
+    library.save()
+    assert "abcdefgh12345" not in (tmp_path / "own.yaml").read_text(encoding="utf-8")
+    (first, second) = tape(tmp_path)[0].own.cassette.interactions
+    for sent in (http_request_of(first.response), http_request_of(second.response)):
+        assert sent is not None
+        assert sent.uri == "https://places.test/v2/find?api_key=<redacted>"
+        assert json.loads(str(sent.body)) == {"client_secret": "<redacted>", "q": "a"}
+        assert sent.headers == {"Authorization": ("<redacted>",), "X-Of": ("us",)}
+
+
+def test_a_provider_that_failed_in_a_broken_recording_is_asked_again(tmp_path: Path) -> None:
+    """A response of 503 below a call is a server's failure; a tool's own error is an answer."""
+    down = replace(exchange({"keyword": "a"}), response=Response(503, "Down"))
+    (call,) = as_calls([down], [tool(wire=True)])
+    failed = tool_interaction("places", {"keyword": "b"}, error={"type": "unreachable", "message": "no"})
+    write_cassette(tmp_path / "own.yaml", CassetteContent((call, failed), rest={"unfinished": True}))
+    opened, _ = tape(tmp_path, mode="once")
+
+    assert answer(opened, tool(wire=True), keyword="a").tape == "live"
+    assert answer(opened, tool(wire=True), keyword="b").tape == "hit"
+
+
+def test_what_was_sent_is_checked_as_a_request_is(tmp_path: Path) -> None:
+    """A slip of the hand is named with its place when the file is read."""
+    call = tool_interaction("places", {"keyword": "a"}, result=1)
+    write_cassette(
+        tmp_path / "own.yaml", CassetteContent((Interaction(call.request, exchange({}).response),))
+    )
+    path = tmp_path / "own.yaml"
+    path.write_text(
+        path.read_text(encoding="utf-8").replace("version", "    http_request: {uri: x}\nversion")
+    )
+
+    with pytest.raises(ProblemsFound) as wrong:
+        tape(tmp_path)
+    assert wrong.value.problems[0].path == ("interactions", 0, "response", "http_request", "method")
+
+
 def test_recorded_requests_become_calls_of_the_tool_that_makes_them(tmp_path: Path) -> None:
     """What was behind a # is an argument that was not sent; what no tool makes stays as it is."""
     sent = exchange({"keyword": "서울 역", "size": 3}, "seoul")
@@ -312,12 +368,14 @@ def test_recorded_requests_become_calls_of_the_tool_that_makes_them(tmp_path: Pa
     elsewhere = Interaction(Request("GET", "https://elsewhere.test/"), Response(200))
     used = [kind("cafes", kind="cafe"), tool(wire=True)]
 
-    call, other_call, other = as_calls([sent, unsent, elsewhere], used)
+    posted = Interaction(replace(sent.request, method="POST"), sent.response)
+
+    call, other_call, other, by_post = as_calls([sent, unsent, elsewhere, posted], used)
 
     assert tool_call(call.request) == ("places", {"keyword": "서울 역", "size": 3})
     assert call == other_call
     assert http_request_of(call.response) == sent.request
-    assert other is elsewhere
+    assert (other, by_post) == (elsewhere, posted)
     opened, _ = tape(tmp_path, call)
     assert ask(opened, used[1], keyword="서울역", size=3) == ["seoul"]
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import functools
 import queue
 import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,50 @@ def test_a_pool_s_thread_belongs_to_nobody(tmp_path: Path, pool_of: Callable[[],
     remove()
 
     assert found == [True, None]
+
+
+def test_a_thread_works_for_the_trial_that_gives_it_work(tmp_path: Path) -> None:
+    """One that a trial started serves others too: what it asks for their work is theirs."""
+    work, found = queue.Queue[str](), queue.Queue[object]()
+    tapes = Library(tmp_path)
+
+    def work_off() -> None:
+        while work.get(timeout=60):
+            found.put(current())
+
+    with taped_http(tapes.open(Path("a.yaml"), "none", "tool")) as first:
+        worker = threading.Thread(target=work_off)
+        worker.start()
+        work.put("mine")
+        assert found.get(timeout=60) is first
+    with taped_http(tapes.open(Path("b.yaml"), "none", "tool")) as second:
+        work.put("yours")
+        assert found.get(timeout=60) is second
+        work.put("")
+    worker.join()
+    remove()
+
+
+def test_what_is_handed_over_elsewhere_is_the_function_itself(tmp_path: Path) -> None:
+    """Only threads get it with its scope: another process could not; a decorator gives back what it got."""
+
+    class Elsewhere(Executor):
+        def submit(self, function: object, /, *args: object, **kwargs: object) -> Future[object]:
+            future: Future[object] = Future()
+            future.set_result(function)
+            return future
+
+    def last() -> None:
+        """Say goodbye."""
+
+    async def hand_over() -> object:
+        return await asyncio.get_running_loop().run_in_executor(Elsewhere(), last)
+
+    with taped_http(Library(tmp_path).open(Path("t.yaml"), "none", "tool")):
+        assert asyncio.run(hand_over()) is last
+        assert atexit.register(last) is last
+        atexit.unregister(last)
+    remove()
 
 
 def test_a_task_that_a_trial_has_left_behind_asks_for_whoever_gives_it_work(

@@ -11,6 +11,7 @@ from pytest_agenteval.cassettes.interaction import Request, Response
 from pytest_agenteval.cassettes.wire.reader import FORMATS, prompt_identity, read_reply, read_request
 from pytest_agenteval.cassettes.wire.response_bodies import error_response
 from pytest_agenteval.cassettes.wire.traffic import ModelRefused, UnreadableTraffic
+from pytest_agenteval.cassettes.wire.usage import read_usage
 from pytest_agenteval.records.replies import PricedApart
 
 CHAT = "http://localhost/v1/chat/completions"
@@ -319,3 +320,14 @@ def _streamed(pieces: list[dict[str, Any]]) -> Response:
     return Response(
         200, body="".join(f"data: {json.dumps(delta)}\n\n" for delta in [*deltas]) + "data: [DONE]"
     )
+
+
+def test_counts_that_cannot_be_are_none() -> None:
+    """More digits than any count has are 0; of audio no less than none was read for the first time."""
+    usage, _ = read_usage("openai.chat", {"prompt_tokens": 10**20, "completion_tokens": 3})
+    assert (usage.input_tokens, usage.output_tokens) == (0, 3)
+    details = {
+        "promptTokensDetails": [{"modality": "AUDIO", "tokenCount": 5}],
+        "cacheTokensDetails": [{"modality": "AUDIO", "tokenCount": 7}],
+    }
+    assert read_usage("gemini", {"promptTokenCount": 9, **details})[1].audio_input == 0
