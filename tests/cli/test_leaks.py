@@ -125,6 +125,11 @@ def test_a_prompt_that_moves_adds_nothing(project: Path, capsys: pytest.CaptureF
     assert leaks(capsys)[0] == 0
     assert leaks(capsys, "--prompt", "prompts/*.md", "--since", "HEAD~1")[0] == 0
 
+    # A file that stays where it was and is no prompt has moved nowhere.
+    (project / "prompts" / "system.md").write_text("See book_night_ferry.\n")
+    assert leaks(capsys)[0] == 1
+    (project / "prompts" / "system.md").write_text(BASE)
+
     (project / "readme.md").rename(project / "prompts" / "readme.md")
     assert leaks(capsys)[0] == 0
     assert leaks(capsys, "--prompt", "prompts/*.md", "--since", "HEAD~1")[0] == 1
