@@ -101,7 +101,8 @@ class Runs:
         for _ in range(2):
             stopped.process.send_signal(signal.SIGINT)
         self.stopped = stopped.end()
-        self.seen = {name: running[name].wait_for(COUNTS, "firm 0.00", "slow[") for name in ("dots", "words")}
+        texts = (COUNTS, "1 errored", "firm 0.00", "slow[")
+        self.seen = {name: running[name].wait_for(*texts) for name in ("dots", "words")}
         (root / "seen").touch()
         self.at_end = {name: run.end() for name, run in running.items()}
         lines = "\n".join(off.end()).split("<over>\n")

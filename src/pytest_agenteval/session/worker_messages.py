@@ -119,7 +119,7 @@ def unknown_promoted(config: pytest.Config) -> list[ProblemsFound]:
     return [ProblemsFound(own) for _, own in groupby(problems, key=lambda problem: problem.file)]
 
 
-# The kind of a cassette, which of its recordings, and what is said of them.
+# The kind of a cassette, which of its recordings, and the words for them.
 UNUSED = (
     ("tool", "unused", "recorded calls were not played"),
     ("tool", "stale", "recorded calls can be made by no tool any more"),
