@@ -64,7 +64,7 @@ def problems_of(
 
 
 def _in_our_spelling(kind: type[Spec], value: Any) -> Any:
-    """Rename keys that are in Memex's spelling, also in maps within; two spellings have to agree."""
+    """Rename keys that are in the other spelling, also in maps within; two spellings have to agree."""
     if not isinstance(value, dict):
         return value
     fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
