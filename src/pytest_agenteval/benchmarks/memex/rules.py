@@ -13,12 +13,29 @@ from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.tool_spec import parse_arguments
 
 
-def last_entry(messages: Sequence[ChatMessage]) -> tuple[int, str, str] | None:
-    """Find the last user message that holds an entry: its place, the entry's fact id, and its whole text."""
+class Entry(FrozenValue, frozen=True):
+    """An entry as a user message gave it: the message's place, and the files that it draws before it."""
+
+    place: int
+    fact_id: str
+    text: str
+    published: str = ""
+    files: Sequence[str] = ()
+
+    @property
+    def marked(self) -> str:
+        """The entry on one line, with its marker."""
+        return f"{' '.join(self.text.split())} <!-- fact_id: {self.fact_id} -->"
+
+
+def last_entry(messages: Sequence[ChatMessage]) -> Entry | None:
+    """Find the last user message that holds an entry; None where none does."""
     for place in range(len(messages) - 1, -1, -1):
         text = text_of(messages[place])
         if messages[place]["role"] == "user" and (fact := block(text, "fact_id")) is not None:
-            return place, fact, text
+            files = files_of(text.partition("<fact_id>")[0])
+            entry = (block(text, "entry") or "").strip()
+            return Entry(place, fact, entry, block(text, "published") or "", files)
     return None
 
 
@@ -31,105 +48,68 @@ def block(text: str, tag: str) -> str | None:
 
 _DAY = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 _CLOCK = r"(?:[01]?[0-9]|2[0-3]):[0-5][0-9]"
+_AMOUNT = r"[$€£¥]?\s?[0-9]+(?:[.,][0-9]+)*\s?(?:[$€£¥]|(?i:[a-z]+))?"
+_NUMBER = r"[0-9]+(?:\.[0-9]+)?"
 _MONEY = r"[$€£¥]\s?[0-9]|[0-9.,]+\s?(?:[$€£¥]|euros?\b|eur\b|dollars?\b|usd\b|pounds?\b)"
 
 # Cues and no understanding: this model is mediocre on purpose, so that a first run without a key shows
 # partial scores. Of two cues at one place the earlier rule wins.
-RULES: tuple[tuple[str, str], ...] = (
-    ("link", r"https?://\S+"),
-    ("transaction", _MONEY),
-    ("event", rf"\b{_CLOCK}\b|\b{_DAY}\b|\b(?:today|tonight|tomorrow|next week)\b"),
-    ("metric", r"\b[0-9]+"),
-    ("rating", r"\b[0-9]+\s?(?:/|out of)\s?(?:5|10)\b|\bstars\b"),
-    ("routine", r"\bevery\b|\bdaily\b|\bhabit\b"),
-    ("quote", r"[\"“][^\"“”]{15,}[\"”]"),
-    ("task", r"\b(?:must|need to|have to|has to|should|remember to|don't forget|todo)\b"),
-    ("progress", r"\b(?:progress|finished|halfway)\b|[0-9] ?% done"),
-    ("mood", r"\b(?:happy|sad|angry|proud|annoyed|worried|anxious|excited|tired|relieved|lonely|grateful)\b"),
-    ("person", r"\b(?:met|introduced to|talked to|spoke with)\b"),
-    ("place", r"\b(?:visited|went to|stopped by|cafe|café|restaurant|museum|park)\b"),
-)
-
-_PATTERNS = tuple((id, re.compile(pattern, re.IGNORECASE)) for id, pattern in RULES)
+RULES: Mapping[str, str] = {
+    "link": r"https?://\S+",
+    "transaction": _MONEY,
+    "event": rf"\b{_CLOCK}\b|\b{_DAY}\b|\b(?:today|tonight|tomorrow|next week)\b",
+    "metric": r"\b[0-9]+",
+    "rating": r"\b[0-9]+\s?(?:/|out of)\s?(?:5|10)\b|\bstars\b",
+    "routine": r"\bevery\b|\bdaily\b|\bhabit\b",
+    "quote": r"[\"“][^\"“”]{15,}[\"”]",
+    "task": r"\b(?:must|need to|have to|has to|should|remember to|don't forget|todo)\b",
+    "progress": r"\b(?:progress|finished|halfway)\b|[0-9] ?% done",
+    "mood": r"\b(?:happy|sad|angry|proud|annoyed|worried|anxious|excited|tired|relieved|lonely|grateful)\b",
+    "person": r"\b(?:met|introduced to|talked to|spoke with)\b",
+    "place": r"\b(?:visited|went to|stopped by|cafe|café|restaurant|museum|park)\b",
+}
+# What an entry must have for a template, and the template's required fields.
+_FIELDS: Mapping[str, tuple[str, Callable[[re.Match[str], str], Mapping[str, Any]]]] = {
+    "link": (r"https?://\S+", lambda found, text: {"url": found[0]}),
+    "transaction": (_AMOUNT, lambda found, text: {"merchant": name(text), "amount": found[0].strip()}),
+    "metric": (_NUMBER, lambda found, text: {"items": [{"title": title(text), "value": number(text)}]}),
+    "rating": (_NUMBER, lambda found, text: {"subject": name(text), "score": number(text)}),
+    "routine": ("", lambda found, text: {"habit_name": title(text), "streak": 1}),
+    "quote": (r"[\"“]([^\"“”]+)[\"”]", lambda found, text: {"content": found[1]}),
+    "task": ("", lambda found, text: {"title": title(text), "is_completed": False}),
+    "progress": (
+        r"\b([0-9]+) of ([0-9]+)\b",
+        lambda found, text: {"current": int(found[1]), "total": int(found[2]), "title": title(text)},
+    ),
+    "mood": ("", lambda found, text: {"mood_name": title(text), "color_hex": "#8888AA"}),
+    "person": ("", lambda found, text: {"name": name(text)}),
+    "place": ("", lambda found, text: {"name": name(text)}),
+}
 
 
 def template_cues(text: str) -> list[str]:
     """Give the ids of all templates with a cue in the text, the earliest cue first, then by rule."""
-    found = ((pattern.search(text), id) for id, pattern in _PATTERNS)
+    found = ((re.search(cue, text, re.IGNORECASE), id) for id, cue in RULES.items())
     first_cues = [(cue.start(), id) for cue, id in found if cue]
     return [id for _, id in sorted(first_cues, key=lambda hit: hit[0])]
 
 
-class CardEntry(FrozenValue, frozen=True):
-    """An entry as the user message gave it."""
-
-    fact_id: str
-    published: str
-    text: str
+def fill_template(id: str, text: str, published: str) -> Mapping[str, Any] | None:
+    """Fill a template's required fields; None where the entry does not have what they need."""
+    if id == "event":
+        # The day of publication: working out "tomorrow" is more than these rules can do.
+        day = re.search(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", published)
+        clock = re.search(r"\b([01]?[0-9]|2[0-3]):([0-5][0-9])\b", text)
+        hour = f"{int(clock[1]):02}:{clock[2]}" if clock else "09:00"
+        return {"title": title(text), "start_time": f"{day[0]}T{hour}:00"} if day else None
+    pattern, fields = _FIELDS[id]
+    found = re.search(pattern, text)
+    return fields(found, text) if found else None
 
 
 def title(text: str) -> str:
     """Take the first four words; of an entry without a word, say so."""
     return " ".join(text.split()[:4]) or "Empty note"
-
-
-def fill_template(id: str, note: CardEntry) -> Mapping[str, Any] | None:
-    """Fill a template's required fields; None where the entry does not have what they need."""
-    return _FILLERS[id](note)
-
-
-def _link(note: CardEntry) -> Mapping[str, Any] | None:
-    match = re.search(r"https?://\S+", note.text)
-    return {"url": match[0]} if match else None
-
-
-def _transaction(note: CardEntry) -> Mapping[str, Any] | None:
-    match = re.search(r"[$€£¥]?\s?[0-9]+(?:[.,][0-9]+)*\s?(?:[$€£¥]|[a-z]+)?", note.text, re.IGNORECASE)
-    return {"merchant": name(note.text), "amount": match[0].strip()} if match else None
-
-
-def _rating(note: CardEntry) -> Mapping[str, Any] | None:
-    score = number(note.text)
-    return None if score is None else {"subject": name(note.text), "score": score}
-
-
-def _quote(note: CardEntry) -> Mapping[str, Any] | None:
-    match = re.search(r"[\"“]([^\"“”]+)[\"”]", note.text)
-    return {"content": match[1]} if match else None
-
-
-def _metric(note: CardEntry) -> Mapping[str, Any] | None:
-    value = number(note.text)
-    return None if value is None else {"items": [{"title": title(note.text), "value": value}]}
-
-
-def _event(note: CardEntry) -> Mapping[str, Any] | None:
-    """Take the day of publication: working out "tomorrow" is more than these rules can do."""
-    day = re.search(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", note.published)
-    clock = re.search(r"\b([01]?[0-9]|2[0-3]):([0-5][0-9])\b", note.text)
-    hour = f"{int(clock[1]):02}:{clock[2]}" if clock else "09:00"
-    return {"title": title(note.text), "start_time": f"{day[0]}T{hour}:00"} if day else None
-
-
-def _progress(note: CardEntry) -> Mapping[str, Any] | None:
-    match = re.search(r"\b([0-9]+) of ([0-9]+)\b", note.text)
-    return {"current": int(match[1]), "total": int(match[2]), "title": title(note.text)} if match else None
-
-
-_FILLERS: Mapping[str, Callable[[CardEntry], Mapping[str, Any] | None]] = {
-    "link": _link,
-    "transaction": _transaction,
-    "routine": lambda note: {"habit_name": title(note.text), "streak": 1},
-    "rating": _rating,
-    "quote": _quote,
-    "metric": _metric,
-    "event": _event,
-    "task": lambda note: {"title": title(note.text), "is_completed": False},
-    "progress": _progress,
-    "mood": lambda note: {"mood_name": title(note.text), "color_hex": "#8888AA"},
-    "person": lambda note: {"name": name(note.text)},
-    "place": lambda note: {"name": name(note.text)},
-}
 
 
 def name(text: str) -> str:
@@ -148,10 +128,8 @@ def hashtags(text: str) -> list[str]:
 
 
 def number(text: str) -> float | int | None:
-    match = re.search(r"[0-9]+(?:\.[0-9]+)?", text)
-    if match is None:
-        return None
-    return float(match[0]) if "." in match[0] else int(match[0])
+    match = re.search(_NUMBER, text)
+    return match and (float(match[0]) if "." in match[0] else int(match[0]))
 
 
 SAVE = "save_timeline_card"
@@ -159,14 +137,12 @@ SAVE = "save_timeline_card"
 
 def play_card(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> Move | None:
     """Give the next move; None where no entry was given."""
-    entry = last_entry(messages)
-    if entry is None:
+    note = last_entry(messages)
+    if note is None:
         return None
-    place, fact, text = entry
-    note = CardEntry(fact, block(text, "published") or "", (block(text, "entry") or "").strip())
-    answers = [message for message in messages[place:] if message["role"] == "tool"]
+    answers = [message for message in messages[note.place :] if message["role"] == "tool"]
     if not answers:
-        filled = ((id, fill_template(id, note)) for id in template_cues(note.text))
+        filled = ((id, fill_template(id, note.text, note.published)) for id in template_cues(note.text))
         configs = [{"template_id": id, "data": data} for id, data in filled if data]
         return _save(
             note, configs[:2] or _plainest(note), tags=[{"name": tag} for tag in hashtags(note.text)]
@@ -177,13 +153,13 @@ def play_card(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> Mov
     return _save(note, _plainest(note)) if len(answers) == 1 else Move("I have no better idea for this card.")
 
 
-def _plainest(note: CardEntry) -> list[dict[str, Any]]:
+def _plainest(note: Entry) -> list[dict[str, Any]]:
     if any(letter.isalnum() for letter in note.text):
         return [{"template_id": "snippet", "data": {"text": sentence(note.text)}}]
     return [{"template_id": "compact", "data": {"color": "#9E9E9E", "title": note.text}}]
 
 
-def _save(note: CardEntry, configs: list[dict[str, Any]], **more: Any) -> Move:
+def _save(note: Entry, configs: list[dict[str, Any]], **more: Any) -> Move:
     set_fields = {name: value for name, value in more.items() if value}
     card = {"fact_id": note.fact_id, "title": title(note.text), "ui_configs": configs, **set_fields}
     return Move("", ((SAVE, card),))
@@ -316,19 +292,6 @@ SKIP = "skip_pkm_organization"
 Call: TypeAlias = tuple[str, Mapping[str, Any]]
 
 
-class PkmEntry(FrozenValue, frozen=True):
-    """An entry as the user message gave it, and the files that were there."""
-
-    fact_id: str
-    text: str
-    files: Sequence[str]
-
-    @property
-    def marked(self) -> str:
-        """The entry on one line, with its marker."""
-        return f"{' '.join(self.text.split())} <!-- fact_id: {self.fact_id} -->"
-
-
 class PastCall(FrozenValue, frozen=True):
     """One earlier call: in which reply, of which tool, and its result."""
 
@@ -341,12 +304,10 @@ class PastCall(FrozenValue, frozen=True):
 
 def play_pkm(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> Move | None:
     """Give the next move; None where no entry was given."""
-    entry = last_entry(messages)
-    if entry is None:
+    note = last_entry(messages)
+    if note is None:
         return None
-    place, fact, text = entry
-    note = PkmEntry(fact, (block(text, "entry") or "").strip(), files_of(text.partition("<fact_id>")[0]))
-    steps = list(_past_calls(messages[place:]))
+    steps = list(_past_calls(messages[note.place :]))
     tries = [step for step in steps if step.tool not in ("Read", "Grep")]
     if not tries:
         return Move("", _first_try(note, steps))
@@ -371,7 +332,7 @@ def _past_calls(messages: Sequence[ChatMessage]) -> Iterator[PastCall]:
                 yield PastCall(place, request["name"], args, text_of(answer), is_failed_result(answer))
 
 
-def _first_try(note: PkmEntry, looked: Sequence[PastCall]) -> tuple[Call, ...]:
+def _first_try(note: Entry, looked: Sequence[PastCall]) -> tuple[Call, ...]:
     quote = note.text if is_trivial(note.text) else opt_out(note.text)
     if quote is not None:
         return (_skip(quote),)
@@ -389,7 +350,7 @@ def _first_try(note: PkmEntry, looked: Sequence[PastCall]) -> tuple[Call, ...]:
     return _start(note)
 
 
-def _look(note: PkmEntry) -> tuple[Call, ...]:
+def _look(note: Entry) -> tuple[Call, ...]:
     """Look into the file that sounds best, else for the entry's longest words."""
     file, words = best_file(note.text, note.files), telling_words(note.text)
     if file is not None:
@@ -400,14 +361,14 @@ def _look(note: PkmEntry) -> tuple[Call, ...]:
     return _start(note)
 
 
-def _start(note: PkmEntry) -> tuple[Call, ...]:
+def _start(note: Entry) -> tuple[Call, ...]:
     path = new_file(note.text)
     stem = PurePosixPath(path).stem
     write = ("Write", {"file_path": path, "content": f"# {stem}\n\n- {note.marked}\n"})
     return (write, _insight(note, f"You had not written about {stem} before."))
 
 
-def _plainer(note: PkmEntry, refused: str) -> Call:
+def _plainer(note: Entry, refused: str) -> Call:
     """Make the refused call again in the plainest way."""
     if refused == SKIP:
         return _skip(note.text)
@@ -421,5 +382,5 @@ def _skip(quote: str) -> Call:
     return (SKIP, {"evidence": quote or "(nothing)"})
 
 
-def _insight(note: PkmEntry, text: str) -> Call:
+def _insight(note: Entry, text: str) -> Call:
     return (INSIGHT, {"fact_id": note.fact_id, "insight_text": text})

@@ -133,7 +133,7 @@ def test_every_grader_has_cases() -> None:
 
 
 def test_upstream_mode_in_what_the_oracle_leaves_open() -> None:
-    """A file vouches for its bucket, a bucket is how a path begins; calls count in their order; texts may come from the workspace."""
+    """A file vouches for its bucket, which is how a path begins; calls count in their order."""
     grade = grade_of(
         PkmRoutedCorrectly(["Areas/"], ["Inbox.md"], mode="upstream"), trial({}, {"Inbox.md": "n"})
     )

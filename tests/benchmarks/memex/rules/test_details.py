@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.benchmarks.memex.rules import (
-    CardEntry,
     best_file,
     files_of,
     fill_template,
@@ -134,12 +133,12 @@ def test_a_template_is_filled_in_the_simplest_way(
     id: str, text: str, fields: Mapping[str, Any] | None
 ) -> None:
     """Each template's fields, and nothing where the entry has not what they need."""
-    assert fill_template(id, CardEntry("f", PUBLISHED, text)) == fields
+    assert fill_template(id, text, PUBLISHED) == fields
 
 
 def test_an_event_without_a_day_is_none() -> None:
     """An entry that does not say when it was published gives no event."""
-    assert fill_template("event", CardEntry("f", "some day", "tea at 7:05")) is None
+    assert fill_template("event", "tea at 7:05", "some day") is None
 
 
 def test_pieces_are_taken_out_of_a_text() -> None:
