@@ -8,46 +8,56 @@ from typing import Any, NamedTuple
 
 from pytest_agenteval.cassettes.http.exchange import BuildException, Exchange, exception_class, replay
 from pytest_agenteval.cassettes.http.messages import playable_response, recordable_request, split_events
-from pytest_agenteval.cassettes.http.scope import answering, copy_of_loop, current, drop_copy, trial_loop
-from pytest_agenteval.cassettes.interaction import Request, Response
+from pytest_agenteval.cassettes.http.scope import (
+    Scope,
+    answering,
+    copy_of_loop,
+    current,
+    drop_copy,
+    trial_loop,
+)
+from pytest_agenteval.cassettes.interaction import Response
 
 
 def patch_points(httpx: Any) -> Iterator[tuple[type, str, Any]]:
     streams = _streams(httpx)
 
+    def meet(scope: Scope, request: Any, body: bytes) -> Any:
+        """Give the recorded response, or the exchange of a request that is sent; None sends it unseen."""
+        # The stream of the request was read to its end, and could not be sent again.
+        request.stream = httpx.ByteStream(body)
+        headers = request.headers.multi_items()
+        question = recordable_request(request.method, str(request.url), headers, body)
+        if scope.lets_by(question):
+            return None
+        answer = replay(scope, question, _failure_of(httpx, request))
+        if answer is not None:
+            return _response(httpx, streams, answer, request)
+        return Exchange(scope, question, request.method)
+
     def blocking(real: Any) -> Any:
         def handle_request(transport: Any, request: Any) -> Any:
             scope = answering()
-            if scope is None:
-                return real(transport, request)
-            question = _question(httpx, request, b"".join(request.stream))
-            if scope.lets_by(question):
-                return real(transport, request)
-            answer = replay(scope, question, _failure_of(httpx, request))
-            if answer is not None:
-                return _response(httpx, streams, answer, request)
-            exchange = Exchange(scope, question, request.method)
-            with exchange.reading():
+            met = None if scope is None else meet(scope, request, b"".join(request.stream))
+            if not isinstance(met, Exchange):
+                return real(transport, request) if met is None else met
+            with met.reading():
                 given = real(transport, request)
-            return _with_tee(streams.blocking, exchange, given)
+            return _with_tee(streams.blocking, met, given)
 
         return handle_request
 
     def waiting(real: Any) -> Any:
         async def handle_async_request(transport: Any, request: Any) -> Any:
             scope = answering()
-            if scope is None:
-                return await real(await _of_this_loop(transport), request)
-            question = _question(httpx, request, b"".join([part async for part in request.stream]))
-            if scope.lets_by(question):
-                return await real(await _of_this_loop(transport), request)
-            answer = replay(scope, question, _failure_of(httpx, request))
-            if answer is not None:
-                return _response(httpx, streams, answer, request)
-            exchange = Exchange(scope, question, request.method)
-            with exchange.reading():
+            met = None
+            if scope is not None:
+                met = meet(scope, request, b"".join([part async for part in request.stream]))
+            if not isinstance(met, Exchange):
+                return await real(await _of_this_loop(transport), request) if met is None else met
+            with met.reading():
                 given = await real(await _of_this_loop(transport), request)
-            return _with_tee(streams.waiting, exchange, given)
+            return _with_tee(streams.waiting, met, given)
 
         return handle_async_request
 
@@ -56,12 +66,6 @@ def patch_points(httpx: Any) -> Iterator[tuple[type, str, Any]]:
     # ``__aexit__`` closes the pool itself, and does not call ``aclose``.
     yield httpx.AsyncHTTPTransport, "aclose", _patch_aclose
     yield httpx.AsyncHTTPTransport, "__aexit__", _patch_aclose
-
-
-def _question(httpx: Any, request: Any, body: bytes) -> Request:
-    # The stream of the request was read to its end, and could not be sent again.
-    request.stream = httpx.ByteStream(body)
-    return recordable_request(request.method, str(request.url), request.headers.multi_items(), body)
 
 
 def _failure_of(httpx: Any, request: Any) -> BuildException:
