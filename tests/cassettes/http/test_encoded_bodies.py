@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from pytest_agenteval.cassettes.cassette_files import CassetteContent, write_cassette
-from pytest_agenteval.cassettes.http.patches import remove, taped_http
+from pytest_agenteval.cassettes.http.patches import taped_http
 from pytest_agenteval.cassettes.interaction import Interaction, Request, Response
 from pytest_agenteval.cassettes.tape import Library
 
@@ -79,13 +79,6 @@ def base() -> Iterator[str]:
     yield f"http://127.0.0.1:{server.server_address[1]}"
     server.shutdown()
     server.server_close()
-
-
-@pytest.fixture(autouse=True)
-def _patch_removed() -> Iterator[None]:
-    """Other tests get their libraries back."""
-    yield
-    remove()
 
 
 def _received(headers: Any, raw: bytes) -> Received:

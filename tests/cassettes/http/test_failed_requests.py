@@ -15,7 +15,7 @@ from urllib.error import URLError
 import pytest
 
 from pytest_agenteval.cassettes.cassette_files import CassetteContent, write_cassette
-from pytest_agenteval.cassettes.http.patches import remove, taped_http
+from pytest_agenteval.cassettes.http.patches import taped_http
 from pytest_agenteval.cassettes.interaction import Interaction, Request, Response
 from pytest_agenteval.cassettes.tape import Library
 
@@ -28,13 +28,6 @@ TIMEOUT_S = 0.3
 TRUST = httpx.create_ssl_context()  # made once: it takes longer than a request
 CUT = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nbut"
 Port = Callable[[bytes | None], int]
-
-
-@pytest.fixture(autouse=True)
-def _patch_removed() -> Iterator[None]:
-    """Other tests get their libraries back."""
-    yield
-    remove()
 
 
 @pytest.fixture

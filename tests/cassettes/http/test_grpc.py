@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.cassettes.http.patches import intercepted_requests, remove, taped_http
+from pytest_agenteval.cassettes.http.patches import intercepted_requests, taped_http
 from pytest_agenteval.cassettes.http.scope import NotRecorded
 from pytest_agenteval.cassettes.tape import Library
 
@@ -42,7 +42,6 @@ def greeter() -> Iterator[tuple[Greeter, str]]:
         server.start()
         yield greeter, f"127.0.0.1:{port}"
         server.stop(None).wait()
-    remove()
 
 
 def blocking(address: str) -> Callable[[], bytes]:

@@ -19,7 +19,7 @@ import pytest
 
 from pytest_agenteval.cassettes.cassette import RecordMode
 from pytest_agenteval.cassettes.http.messages import split_events
-from pytest_agenteval.cassettes.http.patches import remove, taped_http
+from pytest_agenteval.cassettes.http.patches import taped_http
 from pytest_agenteval.cassettes.http.scope import Scope
 from pytest_agenteval.cassettes.interaction import text_of
 from pytest_agenteval.cassettes.tape import Library
@@ -98,7 +98,6 @@ def server() -> Iterator[Server]:
     yield started
     started.shutdown()
     started.server_close()
-    remove()
 
 
 async def by_httpx(url: str, on_part: OnPart) -> None:
@@ -286,7 +285,6 @@ def test_an_answer_of_which_only_the_status_is_read_is_recorded_whole(tmp_path: 
                 with got:
                     pass
             got.close() if hasattr(got, "close") else None
-    remove()
     assert (scope.recorded, scope.cuts) == (1, [])
     (held,) = next(iter(own.cassettes)).interactions
     assert text_of(held.response.body) == '{"zipped": true}'

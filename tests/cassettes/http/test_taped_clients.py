@@ -7,7 +7,7 @@ import gzip
 import json
 import socket
 import urllib.request
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -22,7 +22,7 @@ from pytest_agenteval.cassettes.http.patches import remove, taped_http
 from pytest_agenteval.cassettes.http.scope import NotRecorded, untaped
 from pytest_agenteval.cassettes.interaction import Interaction, Request, Response
 from pytest_agenteval.cassettes.tape import Library, Tape
-from tests.cassettes.http.server import Server, serving
+from tests.cassettes.http.server import Server
 
 httpx = pytest.importorskip("httpx")
 aiohttp = pytest.importorskip("aiohttp")
@@ -32,20 +32,6 @@ requests = pytest.importorskip("requests")
 TRUST = httpx.create_ssl_context()  # made once: it takes longer than a request
 Seen = tuple[int, str, dict[str, str], bytes]
 Get = Callable[..., Awaitable[Seen]]
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    """A server that is really asked."""
-    with serving() as started:
-        yield started
-
-
-@pytest.fixture(autouse=True)
-def _patch_removed() -> Iterator[None]:
-    """Other tests get their libraries back."""
-    yield
-    remove()
 
 
 @pytest.fixture

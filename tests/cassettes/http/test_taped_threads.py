@@ -8,29 +8,21 @@ import functools
 import queue
 import socket
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.cassettes.http.patches import intercepted_requests, remove, taped_http
+from pytest_agenteval.cassettes.http.patches import intercepted_requests, taped_http
 from pytest_agenteval.cassettes.http.scope import NotRecorded, current, untaped
 from pytest_agenteval.cassettes.tape import Library
 from pytest_agenteval.processes.threads import DaemonThreads
-from tests.cassettes.http.server import Server, serving
+from tests.cassettes.http.server import Server
 
 urllib3 = pytest.importorskip("urllib3")
 
 Run = Callable[[Callable[[], None]], Awaitable[None]]
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    """A server that is really asked; afterwards other tests get their libraries back."""
-    with serving() as started:
-        yield started
-    remove()
 
 
 async def in_a_thread(function: Callable[[], None]) -> None:
@@ -86,7 +78,6 @@ def test_a_pool_s_thread_belongs_to_nobody(tmp_path: Path, pool_of: Callable[[],
         await loop.run_in_executor(pool, lambda: found.append(current()))
 
     asyncio.run(both())
-    remove()
 
     assert found == [True, None]
 
@@ -110,7 +101,6 @@ def test_a_thread_works_for_the_trial_that_gives_it_work(tmp_path: Path) -> None
         assert found.get(timeout=60) is second
         work.put("")
     worker.join()
-    remove()
 
 
 def test_what_is_handed_over_elsewhere_is_the_function_itself(tmp_path: Path) -> None:
@@ -132,7 +122,6 @@ def test_what_is_handed_over_elsewhere_is_the_function_itself(tmp_path: Path) ->
         assert asyncio.run(hand_over()) is last
         assert atexit.register(last) is last
         atexit.unregister(last)
-    remove()
 
 
 def test_a_task_that_a_trial_has_left_behind_asks_for_whoever_gives_it_work(
@@ -189,7 +178,6 @@ def test_an_editor_is_told_where_a_trial_stands(tmp_path: Path, server: Server, 
         writing.join()
     with editor:
         answered = editor.recv(99)
-    remove()
 
     assert answered.startswith(b"HTTP/1.")
     assert (scope.missed, server.asked) == ([], ["/suspended"])
@@ -220,7 +208,6 @@ def test_what_a_trial_takes_from_a_queue_leaves_it_the_trial_it_is(tmp_path: Pat
         put_back()
         with untaped():
             assert scope_after_taking() is None
-    remove()
 
 
 @pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="this system has no sockets with a path")
@@ -239,7 +226,6 @@ def test_processes_and_loops_of_ones_own_are_nobody_else(tmp_path: Path) -> None
             own.connect(str(tmp_path / "listener-1"))
         with socket.socket(socket.AF_UNIX) as other, pytest.raises(NotRecorded):
             other.connect(str(tmp_path / "database"))
-    remove()
     for each in listening:
         each.close()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -13,19 +13,11 @@ import pytest
 
 from pytest_agenteval.cassettes.http.patches import remove, taped_http
 from pytest_agenteval.cassettes.tape import Library
-from tests.cassettes.http.server import Server, serving
+from tests.cassettes.http.server import Server
 
 vcr = pytest.importorskip("vcr")
 httpx = pytest.importorskip("httpx")
 requests = pytest.importorskip("requests")
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    """A server that is really asked, and a patch that is gone afterwards."""
-    with serving() as started:
-        yield started
-    remove()
 
 
 def ask_both(base: str, word: str) -> list[tuple[int, str]]:
