@@ -23,41 +23,15 @@ from tests.fresh_imports import imported_by
 TOOLS = korean_tools()
 ORACLE = Path(__file__).parents[3] / "oracle" / "ko-cache-keys.json"
 
-CATALOGUE = [
-    "Directions_naver",
-    "StockPrice_ls",
-    "MarketIndex_ls",
-    "SectorStock_ls",
-    "OrderBook_ls",
-    "StockTrades_ls",
-    "StockPrice_kis",
-    "USStockPrice_kis",
-    "StockChart_kis",
-    "CryptoPrice_bithumb",
-    "OrderBook_bithumb",
-    "CryptoCandle_bithumb",
-    "MarketList_bithumb",
-    "CryptoPrice_upbit",
-    "MarketList_upbit",
-    "CryptoCandle_upbit",
-    "WebSearch_naver",
-    "BlogSearch_naver",
-    "NewsSearch_naver",
-    "WebSearch_daum",
-    "VideoSearch_daum",
-    "ItemSearch_aladin",
-    "ItemList_aladin",
-    "ItemLookup_aladin",
-    "PlaceSearch_kakao",
-    "AddressToCoord_kakao",
-    "CategorySearch_kakao",
-    "CoordToAddress_kakao",
-    "POISearch_tmap",
-    "CarRoute_tmap",
-    "Geocoding_tmap",
-    "WalkRoute_tmap",
-    "CategorySearch_tmap",
-]
+NAMES = """
+    Directions_naver StockPrice_ls MarketIndex_ls SectorStock_ls OrderBook_ls StockTrades_ls StockPrice_kis
+    USStockPrice_kis StockChart_kis CryptoPrice_bithumb OrderBook_bithumb CryptoCandle_bithumb
+    MarketList_bithumb CryptoPrice_upbit MarketList_upbit CryptoCandle_upbit WebSearch_naver
+    BlogSearch_naver NewsSearch_naver WebSearch_daum VideoSearch_daum ItemSearch_aladin ItemList_aladin
+    ItemLookup_aladin PlaceSearch_kakao AddressToCoord_kakao CategorySearch_kakao CoordToAddress_kakao
+    POISearch_tmap CarRoute_tmap Geocoding_tmap WalkRoute_tmap CategorySearch_tmap
+"""
+CATALOGUE = NAMES.split()
 
 
 def wire(name: str) -> HttpWire:

@@ -120,16 +120,6 @@ def test_doing_nothing_deals_with_nothing(layer: Path) -> None:
     assert not trial.outcome.diff
 
 
-def test_a_clean_skip_ends_the_trial(layer: Path) -> None:
-    """A skip changes no file, is complete, and quotes the user."""
-    trial = play_agent(layer, reply(READ, SKIP))
-
-    assert len(trial.transcript.asks) == 1
-    assert state(trial)["is_complete"]
-    assert state(trial)["skip_evidence"] == "not for the files"
-    assert not trial.outcome.diff
-
-
 def test_a_skip_after_a_change_is_not_clean(layer: Path) -> None:
     """It ends the run; the model is told that the skip does not count, and can still file the entry."""
     trial = play_agent(
@@ -143,15 +133,6 @@ def test_a_skip_after_a_change_is_not_clean(layer: Path) -> None:
     assert "update_timeline_card_insight" in first
     assert "skip_pkm_organization" not in first
     assert "update_timeline_card_insight" not in second
-
-
-def test_a_dirty_skip_can_be_made_good(layer: Path) -> None:
-    """Filing the entry after a dirty skip completes it, the skip notwithstanding."""
-    dirty = reply(edit("- bought the varnish\n- x"), SKIP)
-    trial = play_agent(layer, dirty, reply(edit(), INSIGHT))
-
-    assert state(trial)["is_complete"]
-    assert state(trial)["skipped_pkm"]
 
 
 @pytest.mark.parametrize(
@@ -173,97 +154,94 @@ def test_the_missing_half_is_named(layer: Path, half: Mapping[str, Any], words: 
     assert ("skip_pkm_organization" in reminder) == (not state(trial)["successful_pkm_mutation"])
 
 
-def test_giving_up_is_no_error(layer: Path) -> None:
-    """There are four runs; an entry that is not dealt with after them leaves a trial like any other."""
-    trial = play_agent(layer, *[SILENT] * 4)
-
-    assert trial.ending == "failed"
-    assert len(trial.transcript.asks) == 4
-    assert state(trial)["missing_requirements"] == [
-        "wrote_para_with_fact_id",
-        "updated_timeline_card_insight",
-        "skip_pkm_organization",
-    ]
-
-
-def test_the_halves_of_several_runs_add_up(layer: Path) -> None:
-    """What one run filed and another told is one entry dealt with."""
-    trial = play_agent(layer, reply(INSIGHT), reply(READ), reply(edit()), SILENT)
-
-    assert len(users(trial)) == 2
-    assert state(trial)["is_complete"]
-
-
-def test_refused_calls_do_not_end_a_run(layer: Path) -> None:
-    """An insight or a skip that was refused leaves the run going, in which both may be mended."""
-    unknown = ("update_timeline_card_insight", {"fact_id": "2026/09/17.md#ts_9", "insight_text": "x"})
-    nothing = ("skip_pkm_organization", {"evidence": " "})
-    trial = play_agent(layer, reply(unknown, nothing), reply(edit(), INSIGHT))
-
-    assert len(users(trial)) == 1
-    assert [call.error is None for call in trial.transcript.calls] == [False, False, True, True]
-
-
-def test_after_a_reminder_the_insight_is_not_the_end(layer: Path) -> None:
-    """A file that was read and should be put in order leaves time for that; a skip still ends the run."""
-    move = ("Move", {"source_path": "/Areas/Choir 2026-01-02.md", "destination_path": "/Areas/Choir.md"})
-    orderly = play_agent(layer, reply(UNWIELDY), reply(edit(), INSIGHT), reply(move), SILENT)
-    skipped = play_agent(layer, reply(UNWIELDY), reply(SKIP))
-
-    assert "PKM/Areas/Choir.md" in orderly.outcome.after
-    assert len(users(orderly)) == 1
-    assert len(skipped.transcript.asks) == 2
-
-
-def test_a_reminder_counts_within_its_run(layer: Path) -> None:
-    """The next run begins anew: an insight is its end again."""
-    trial = play_agent(layer, reply(UNWIELDY), SILENT, reply(edit(), INSIGHT))
-
-    assert len(users(trial)) == 2
-    assert state(trial)["is_complete"]
-
-
-def test_five_equal_calls_end_a_run(layer: Path) -> None:
-    """A model that repeats one call is stopped at the fifth, told what is missing, and may go on."""
-    trial = play_agent(layer, *[reply(READ)] * 5, reply(edit(), INSIGHT))
-
-    assert len(users(trial)) == 2
-    assert state(trial)["is_complete"]
-
-
-def test_a_run_is_at_most_so_many_asks(layer: Path) -> None:
-    """A run without end is cut off after ``most_asks`` replies, in each of the runs."""
-    script = [reply(("LS", {"path": "/", "depth": number % 3 + 1})) for number in range(6)]
-    trial = play_agent(layer, *script, settings={"most_asks": 3, "retries": 1})
-
-    assert len(trial.transcript.asks) == 6
-    assert trial.cause == ""
-
-
-def test_the_end_state_is_there_after_a_crash(layer: Path) -> None:
-    """A provider that breaks off leaves what was filed until then to be seen."""
-    trial = play_agent(layer, reply(edit()))
-
-    assert trial.ending == "errored"
-    assert state(trial)["wrote_para"]
-    assert state(trial)["missing_requirements"] == ["updated_timeline_card_insight", "skip_pkm_organization"]
+MOVE = ("Move", {"source_path": "/Areas/Choir 2026-01-02.md", "destination_path": "/Areas/Choir.md"})
+UNKNOWN = ("update_timeline_card_insight", {"fact_id": "2026/09/17.md#ts_9", "insight_text": "x"})
+BLANK = ("skip_pkm_organization", {"evidence": " "})
+LISTS = [reply(("LS", {"path": "/", "depth": number % 3 + 1})) for number in range(6)]
+EVERYTHING = ["wrote_para_with_fact_id", "updated_timeline_card_insight", "skip_pkm_organization"]
+RUNS: Mapping[str, tuple[list[Mapping[str, Any]], dict[str, Any], dict[str, Any]]] = {
+    # What was played, what is other about the trial, and what came of it.
+    "a clean skip ends the trial": (
+        [reply(READ, SKIP)],
+        {},
+        {"asks": 1, "is_complete": True, "skip_evidence": "not for the files", "changed": ()},
+    ),
+    "a dirty skip can be made good": (
+        [reply(edit("- bought the varnish\n- x"), SKIP), reply(edit(), INSIGHT)],
+        {},
+        {"is_complete": True, "skipped_pkm": True},
+    ),
+    "giving up is no error": (
+        [SILENT] * 4,
+        {},
+        {"asks": 4, "ending": "failed", "missing_requirements": EVERYTHING},
+    ),
+    "halves of several runs add up": (
+        [reply(INSIGHT), reply(READ), reply(edit()), SILENT],
+        {},
+        {"runs": 2, "is_complete": True},
+    ),
+    "refused calls do not end a run": (
+        [reply(UNKNOWN, BLANK), reply(edit(), INSIGHT)],
+        {},
+        {"runs": 1, "worked": [False, False, True, True]},
+    ),
+    "after a reminder in a result the insight is not the end": (
+        [reply(UNWIELDY), reply(edit(), INSIGHT), reply(MOVE), SILENT],
+        {},
+        {"runs": 1, "asks": 4, "changed": ("Cards/2026/09/17_ts_1.yaml", "PKM/Areas/Choir.md")},
+    ),
+    "a skip is, all the same": ([reply(UNWIELDY), reply(SKIP)], {}, {"asks": 2}),
+    "that reminder counts within its run": (
+        [reply(UNWIELDY), SILENT, reply(edit(), INSIGHT)],
+        {},
+        {"runs": 2, "is_complete": True},
+    ),
+    "five equal calls end a run": (
+        [*[reply(READ)] * 5, reply(edit(), INSIGHT)],
+        {},
+        {"runs": 2, "is_complete": True},
+    ),
+    "a run is at most so many asks": (
+        LISTS,
+        {"settings": {"most_asks": 3, "retries": 1}},
+        {"asks": 6, "cause": ""},
+    ),
+    "after a crash there is an end state": (
+        [reply(edit())],
+        {},
+        {"ending": "errored", "wrote_para": True, "missing_requirements": EVERYTHING[1:]},
+    ),
+    "and at a limit, of what was done until then": (
+        [reply(edit()), reply(INSIGHT)],
+        {"limits": Allowance(steps=1)},
+        {"limit": "steps", "wrote_para": True, "updated_insight": False},
+    ),
+    **{
+        f"a hopeless fact is filed nowhere: {fact!r}": (
+            [reply(edit("None of 5")), *[SILENT] * 4],
+            {"input": {"fact_id": fact, "content": ""}},
+            {"wrote_para": False},
+        )
+        for fact in (None, "", 5)
+    },
+}
 
 
-def test_the_end_state_is_there_at_a_limit(layer: Path) -> None:
-    """A trial that was cut short is graded on what it had done, and has not said more than it did."""
-    trial = play_agent(layer, reply(edit()), reply(INSIGHT), limits=Allowance(steps=1))
-
-    assert trial.limit == "steps"
-    assert state(trial)["wrote_para"]
-    assert not state(trial)["updated_insight"]
-
-
-@pytest.mark.parametrize("fact", [None, "", 5])
-def test_a_hopeless_fact_is_filed_nowhere(layer: Path, fact: object) -> None:
-    """The end state of an input that never made sense is told without an error, and credits nothing."""
-    trial = play_agent(layer, reply(edit("None of 5")), *[SILENT] * 4, input={"fact_id": fact, "content": ""})
-
-    assert not state(trial)["wrote_para"]
+@pytest.mark.parametrize("rule", RUNS)
+def test_a_run_ends_as_its_case_says(layer: Path, rule: str) -> None:
+    """How often it was asked, in how many runs, what it left behind, and what it told of that."""
+    script, more, expected = RUNS[rule]
+    trial = play_agent(layer, *script, **more)
+    seen = {
+        **state(trial),
+        "asks": len(trial.transcript.asks),
+        "runs": len(users(trial)),
+        "worked": [call.error is None for call in trial.transcript.calls],
+        "changed": trial.outcome.diff.created,
+        **{name: getattr(trial, name) for name in ("ending", "limit", "cause")},
+    }
+    assert {key: seen[key] for key in expected} == expected
 
 
 def test_the_model_is_told_what_it_needs(layer: Path) -> None:
