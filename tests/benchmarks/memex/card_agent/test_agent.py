@@ -194,22 +194,3 @@ def test_trials_of_one_agent_do_not_mix(layer: Path) -> None:
     asyncio.run(both())
     assert first.path != second.path
     assert [len(ctx.transcript.calls) for ctx in (first, second)] == [2, 2]
-
-
-@pytest.mark.parametrize(
-    ("task_input", "problems"),
-    [
-        ({"fact_id": FACT, "content": ""}, []),
-        ({"content": ""}, []),
-        ({}, [("content", "nothing")]),
-        ({"fact_id": None, "content": ""}, [("fact_id", "None")]),
-        ({"fact_id": "ts_1", "content": 5}, [("fact_id", "'ts_1' (text)"), ("content", "5")]),
-    ],
-)
-def test_problems_of_the_input_are_told_before_any_trial(
-    task_input: Mapping[str, Any], problems: list[tuple[str, str]]
-) -> None:
-    """No content, or an improper fact id, is the author's mistake: where, and what was found."""
-    found_problems = CardAgent.input_problems(task_input)
-
-    assert [(path[0], what) for path, _, what in found_problems] == problems

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from pytest_agenteval.benchmarks.memex.card_agent.agent import CardAgent
 from pytest_agenteval.benchmarks.memex.journal import prepared
+from pytest_agenteval.benchmarks.memex.pkm_agent.agent import PkmAgent
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.tasks.workspace import Workspace
 from pytest_agenteval.text.errors import FixtureBroken
@@ -24,6 +27,7 @@ NOTES = f"name: notes\nagent: pkm\nkind: regression\ndefaults: {{clock: '{CLOCK}
 
 FOREIGN = """
 from pathlib import Path
+from typing import Any
 
 from pytest_agenteval.records.evidence import Answer
 
@@ -144,3 +148,21 @@ def test_an_id_that_is_none_is_told_at_its_line(pytester: pytest.Pytester) -> No
     result.assert_outcomes(errors=1)
     lines = ["evals/task.json:5: input.fact_id", "*the id of an entry, like 2026/09/17.md#ts_1*", "*'ts_1'*"]
     result.stdout.fnmatch_lines(lines, consecutive=True)
+
+
+@pytest.mark.parametrize(
+    ("task_input", "problems"),
+    [
+        ({"fact_id": "2026/09/17.md#ts_1", "content": ""}, []),
+        ({"content": ""}, []),
+        ({}, [("content", "nothing")]),
+        ({"fact_id": None, "content": ""}, [("fact_id", "None")]),
+        ({"fact_id": "ts_1", "content": 5}, [("fact_id", "'ts_1' (text)"), ("content", "5")]),
+    ],
+)
+def test_problems_of_the_input_are_told_before_any_trial(
+    task_input: Mapping[str, Any], problems: list[tuple[str, str]]
+) -> None:
+    """No content, or an improper fact id, is the author's mistake: where, and what was found."""
+    for agent in (CardAgent, PkmAgent):
+        assert [(path[0], what) for path, _, what in agent.input_problems(task_input)] == problems

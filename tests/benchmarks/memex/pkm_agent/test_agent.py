@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.benchmarks.memex.pkm_agent.agent import PkmAgent
 from pytest_agenteval.records.plan import Allowance, Model
 from pytest_agenteval.records.trial import Trial
 from tests.engine.executing import execute, plan, registry
@@ -284,22 +283,3 @@ def test_all_tools_are_offered_before_the_first_ask(layer: Path) -> None:
     for tool in ("Read", "BatchRead", "Write", "Edit", "Move", "Remove", "LS", "Glob", "Grep"):
         assert tool in error.message
     assert "update_timeline_card_insight, skip_pkm_organization" in error.message
-
-
-@pytest.mark.parametrize(
-    ("task_input", "problems"),
-    [
-        ({"fact_id": FACT, "content": ""}, []),
-        ({"content": ""}, []),
-        ({}, [("content", "nothing")]),
-        ({"fact_id": None, "content": ""}, [("fact_id", "None")]),
-        ({"fact_id": "ts_1", "content": 5}, [("fact_id", "'ts_1' (text)"), ("content", "5")]),
-    ],
-)
-def test_problems_of_the_input_are_told_before_any_trial(
-    task_input: Mapping[str, Any], problems: list[tuple[str, str]]
-) -> None:
-    """No content, or an improper fact id, is the author's mistake: where, and what was found."""
-    found_problems = PkmAgent.input_problems(task_input)
-
-    assert [(path[0], what) for path, _, what in found_problems] == problems
