@@ -46,7 +46,7 @@ def test_a_map_and_a_function_are_enough() -> None:
     """A function is filled by its parameters' names, a function grades, the trial says why it ended so."""
     trial = run({**OSLO, "graders": [*OSLO["graders"], short]}, agent=answer)
     assert (trial.score, trial.ending, trial.outcome.answer.text) == (0.75, "failed", "-7 degrees")
-    assert trial.key.agent == "tests.session.api.test_running:answer"
+    assert (trial.key.suite, trial.key.agent) == ("", "tests.session.api.test_running:answer")
     assert trial.explain().splitlines()[0] == "score 0.75: short 0.50: returned 0.5"
     assert tool_calls(trial) == []
 
