@@ -11,7 +11,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeAlias
 
 from pytest_agenteval.records.record import NOTHING, Record
-from pytest_agenteval.text.errors import NotInstalled
 from pytest_agenteval.tools.tool import ToolFailed
 
 # The key of a tool's ``_meta`` that holds an ``inputSchema`` that the protocol does not allow.
@@ -90,16 +89,6 @@ class InvalidResult(Exception):
 
 class RequestRejected(Exception):
     """The server answered with an error of the protocol, or with a result that its own schema forbids."""
-
-
-def check_installed() -> None:
-    """Raise NotInstalled where the package is missing."""
-    try:
-        import mcp  # noqa: F401
-    except ImportError as why:
-        raise NotInstalled(
-            f"tools of an MCP server need the package mcp ({why}): pip install 'pytest-agenteval[mcp]'"
-        ) from None
 
 
 @asynccontextmanager

@@ -264,7 +264,6 @@ class RunningServer:
     async def _serve(self) -> None:
         try:
             # The package requires that one task opens and closes a session, so this task does both.
-            mcp_client.check_installed()
             async with mcp_client.session_over(self._transport()) as session:
                 # Needed for calls, too: the package checks results by the tools that it has listed.
                 self._declarations = await mcp_client.list_tools(session)
@@ -373,7 +372,7 @@ class ServerPool:
 
 
 def list_served_tools(server: McpServer) -> list[ServedTool]:
-    """Start a server, list its tools, and end it; raises McpServerDown, NoKey or NotInstalled."""
+    """Start a server, list its tools, and end it; raises McpServerDown or NoKey."""
     loop = LoopThread("agenteval-mcp-listing")
     servers = ServerPool(loop)
     try:

@@ -24,7 +24,6 @@ from pytest_agenteval.session.planning.suites import LoadedSuite, Suites
 from pytest_agenteval.text.errors import (
     McpServerDown,
     NoKey,
-    NotInstalled,
     ProblemsFound,
     key_path_text,
 )
@@ -388,14 +387,6 @@ def test_a_server_that_cannot_start_gives_its_reason(tmp_path: Path, monkeypatch
     unset = McpServer(command=("true",), folder=str(tmp_path), env={"TOKEN": "${MY_TOKEN}"})
     with pytest.raises(NoKey, match=r"is given \$MY_TOKEN: not set$"):
         list_served_tools(unset)
-
-
-def test_recording_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody has to guess where the package comes from."""
-    monkeypatch.setitem(sys.modules, "mcp", None)
-    words = r"tools of an MCP server need the package mcp \(.*\): pip install 'pytest-agenteval\[mcp\]'"
-    with pytest.raises(NotInstalled, match=words):
-        list_served_tools(McpServer(command=COMMAND))
 
 
 WRONG_ENTRIES = [
