@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from tests.loopback.model_server import ModelServer, ReplyPlan
-from tests.session.test_real_judges import ONE_WIRE, graded_trials, project, results, wire, write_project
+from tests.session.test_real_judges import graded_trials, write_project
 from tests.suites import run, write
 
 pytest_plugins = ["pytester"]
-__all__ = ["project", "results", "wire"]
 
 FACT = "2026/09/17.md#ts_1"
 BREAD = "# Bread\n\n- 2 Sep: light.\n"
@@ -30,8 +29,7 @@ TURNS = [
 ]
 
 
-@ONE_WIRE
-def test_the_work_of_the_pkm_agent_is_judged(wire: str, project: pytest.Pytester) -> None:
+def test_the_work_of_the_pkm_agent_is_judged(pytester: pytest.Pytester) -> None:
     """Insight and addition of a filed entry are judged, each by its own rubric, from what was done."""
     scores = {
         "groundedness": 1,
@@ -48,7 +46,7 @@ def test_the_work_of_the_pkm_agent_is_judged(wire: str, project: pytest.Pytester
 
     content = "Bread came out dense. case pkm"
     with ModelServer(replies=judge) as server:
-        write_project(project.path, [], wire, server, "stern")
+        write_project(pytester.path, [], server, "stern")
         files = {
             "evals/pkm/suite.yaml": (
                 "name: pkm\nagent: pkm\nkind: regression\n"
@@ -66,11 +64,11 @@ def test_the_work_of_the_pkm_agent_is_judged(wire: str, project: pytest.Pytester
                 f'fact_id: "{FACT}"\ntimestamp: 1789635600\nstatus: pending\ntags: []\nui_configs: []\n'
             ),
         }
-        write(project.path, files)
-        done = run(project, "evals", "--agent-judge=stern")
+        write(pytester.path, files)
+        done = run(pytester, "evals", "--agent-judge=stern")
 
     assert done.ret == 0, done.stdout.str()
-    insight, append = graded_trials(project.path)["one"].grades
+    insight, append = graded_trials(pytester.path)["one"].grades
     assert (insight.score, append.score) == (pytest.approx(0.8), 0.8)
     by_kind = {"insight" if "insight to judge" in question else "append": question for question in questions}
     assert "The cold may be what changed." in by_kind["insight"]
