@@ -19,7 +19,7 @@ from pytest_agenteval.records.trial import Digests, Ending
 from pytest_agenteval.store.journal_entry import JournalEntry, TranscriptLocation
 from pytest_agenteval.store.record_files import replace_text
 from pytest_agenteval.store.run_documents import SuiteLook
-from pytest_agenteval.store.run_folder import RunHeader, find_run
+from pytest_agenteval.store.run_folder import RunHeader, RunModel, find_run
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.tasks.file_names import BASELINE_MARK
 from pytest_agenteval.text.errors import UsageMistake
@@ -37,7 +37,17 @@ SHARED = ("prompt", "settings", "tools", "model", "code")
 Owner: TypeAlias = tuple[str, str, str, str]
 
 
-class TaskLine(Record, frozen=True, kw_only=True, omit_defaults=True):
+class LineOfTask(Record, frozen=True, kw_only=True, omit_defaults=True):
+    """One task with an agent, a model and a variant, of which a line says something."""
+
+    suite: str
+    task: str
+    agent: str
+    model: str
+    variant: str = ""
+
+
+class TaskLine(LineOfTask, frozen=True, kw_only=True, omit_defaults=True):
     """A task's trials in a baseline, each list in the order of the repetitions.
 
     ``repetitions`` are their numbers, if these do not simply count from 1. ``digests`` are those of the
@@ -46,11 +56,6 @@ class TaskLine(Record, frozen=True, kw_only=True, omit_defaults=True):
     which of the file's runs it belongs; empty in a file of one run.
     """
 
-    suite: str
-    task: str
-    agent: str
-    model: str
-    variant: str = ""
     bucket: str = ""
     file: str = ""
     kind: Kind = "mixed"
@@ -62,10 +67,6 @@ class TaskLine(Record, frozen=True, kw_only=True, omit_defaults=True):
     digests_of: tuple[int, ...] = ()
     runs_of: tuple[int, ...] = ()
 
-    @property
-    def owner(self) -> Owner:
-        return self.suite, self.agent, self.model, self.variant
-
 
 class CommonLine(Record, frozen=True):
     """The digests that the trials of an agent and model have, unless they have digests of their own."""
@@ -76,22 +77,21 @@ class CommonLine(Record, frozen=True):
     variant: str
     digests: Mapping[str, str]
 
-    @property
-    def owner(self) -> Owner:
-        return self.suite, self.agent, self.model, self.variant
 
-
-class SpentLine(Record, frozen=True, kw_only=True, omit_defaults=True):
+class SpentLine(LineOfTask, frozen=True, kw_only=True, omit_defaults=True):
     """The usage of one task's trials, apart from their scores: seconds differ from run to run."""
 
-    suite: str
-    task: str
-    agent: str
-    model: str
-    variant: str = ""
     tokens: tuple[Count | None, ...]
     seconds: tuple[Amount, ...]
     cost_usd: tuple[Amount | None, ...]
+
+
+def _owner_of(names: TrialKey | TaskLine | CommonLine) -> Owner:
+    return names.suite, names.agent, names.model, names.variant
+
+
+def _task_of(names: TrialKey | LineOfTask) -> dict[str, Any]:
+    return {name: getattr(names, name) for name in LineOfTask.__struct_fields__}
 
 
 def tasks_of(entries: Iterable[JournalEntry]) -> list[list[JournalEntry]]:
@@ -107,19 +107,14 @@ def _shared_digests(entries: Iterable[JournalEntry]) -> dict[Owner, dict[str, st
     shared: dict[Owner, dict[str, str]] = {}
     for entry in entries:
         if entry.digests != Digests():
-            shared.setdefault(_owner_of(entry), {name: getattr(entry.digests, name) for name in SHARED})
+            shared.setdefault(_owner_of(entry.key), {name: getattr(entry.digests, name) for name in SHARED})
     return shared
-
-
-def _owner_of(entry: JournalEntry) -> Owner:
-    key = entry.key
-    return key.suite, key.agent, key.model, key.variant
 
 
 def _task_line(
     entries: Sequence[JournalEntry], shared: Mapping[str, str], runs_of: Iterable[int] = ()
 ) -> TaskLine:
-    first, key = entries[0], entries[0].key
+    first = entries[0]
     numbers = tuple(entry.key.repetition for entry in entries)
     distinct: dict[Any, int] = {}
     own = [_own_digests(entry.digests, shared) for entry in entries]
@@ -132,11 +127,7 @@ def _task_line(
     labels = dict.fromkeys(grade.grader for entry in entries for grade in entry.grades)
     scores = [{grade.grader: grade.score for grade in entry.grades} for entry in entries]
     return TaskLine(
-        suite=key.suite,
-        task=key.task,
-        agent=key.agent,
-        model=key.model,
-        variant=key.variant,
+        **_task_of(first.key),
         bucket=first.bucket,
         file=first.file,
         kind=first.kind,
@@ -151,13 +142,8 @@ def _task_line(
 
 
 def _spent_line(entries: Sequence[JournalEntry]) -> SpentLine:
-    key = entries[0].key
     return SpentLine(
-        suite=key.suite,
-        task=key.task,
-        agent=key.agent,
-        model=key.model,
-        variant=key.variant,
+        **_task_of(entries[0].key),
         tokens=tuple(entry.usage.tokens for entry in entries),
         seconds=tuple(entry.seconds for entry in entries),
         cost_usd=tuple(entry.usage.cost_usd for entry in entries),
@@ -187,7 +173,7 @@ def _entries_of(line: TaskLine, spent: SpentLine | None, shared: Mapping[str, st
             known = UNSEEN_USAGE if tokens is None else NO_USAGE
             usage = replace(known, input_tokens=tokens, cost_usd=spent.cost_usd[at])
         yield JournalEntry(
-            key=TrialKey(line.suite, line.task, line.agent, line.model, line.variant, number),
+            key=TrialKey(**_task_of(line), repetition=number),
             attempt=1,
             ending=line.endings[at],
             score=line.scores[at],
@@ -232,7 +218,7 @@ def baseline_text(
     lines = []
     for task in tasks:
         runs_of = [runs[run_of[entry.key]] for entry in task] if run_of else ()
-        lines.append(_task_line(task, shared.get(_owner_of(task[0]), {}), runs_of))
+        lines.append(_task_line(task, shared.get(_owner_of(task[0].key), {}), runs_of))
     head = {
         BASELINE_MARK: VERSION,
         "run": header.name,
@@ -275,11 +261,8 @@ def write_baseline(path: Path, text: str) -> None:
 def read_baseline(path: Path) -> ComparedRun:
     """Read a baseline as one side of a comparison; raises UsageMistake with the place of what is wrong."""
     data = _read(path)
-    shared = {line.owner: dict(line.digests) for line in _lines(path, data, "common", CommonLine)}
-    spent = {
-        (line.task, line.suite, line.agent, line.model, line.variant): line
-        for line in _lines(path, data, "spent", SpentLine)
-    }
+    shared = {_owner_of(line): dict(line.digests) for line in _lines(path, data, "common", CommonLine)}
+    spent = {tuple(_task_of(line).values()): line for line in _lines(path, data, "spent", SpentLine)}
     runs = data.get("runs", [])
     if not isinstance(runs, list) or not all(isinstance(run, str) and run for run in runs):
         raise UsageMistake(f"{path}: runs: expected a list of names")
@@ -288,7 +271,8 @@ def read_baseline(path: Path) -> ComparedRun:
     no_run = "no number in runs_of that names one of the file's runs, for each of its trials"
     for line in _lines(path, data, "tasks", TaskLine):
         try:
-            of_task = _entries_of(line, spent.get((line.task, *line.owner)), shared.get(line.owner, {}))
+            spent_line = spent.get(tuple(_task_of(line).values()))
+            of_task = _entries_of(line, spent_line, shared.get(_owner_of(line), {}))
             for at, entry in enumerate(of_task):
                 if runs or line.runs_of:
                     place = line.runs_of[at] if line.runs_of else -1
@@ -300,9 +284,7 @@ def read_baseline(path: Path) -> ComparedRun:
                     raise ValueError(f"repetition {number} twice, as when two files were merged")
         except (ValueError, TypeError) as problem:
             raise UsageMistake(f"{path}: tasks: {line.task}: it has {problem}") from None
-    part = data.get("judges")
-    maps = [each for each in part if isinstance(each, dict)] if isinstance(part, list) else []
-    judges = tuple(judge["id"] for judge in maps if isinstance(judge.get("id"), str))
+    judges = tuple(judge.id for judge in _lines(path, data, "judges", RunModel)) if "judges" in data else ()
     looks = tuple(_lines(path, data, "looks", SuiteLook)) if "looks" in data else ()
     return ComparedRun(
         name=", ".join(runs) or str(data.get("run", "")),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from difflib import SequenceMatcher
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from glob import escape
 from itertools import zip_longest
 from typing import Literal, TypeAlias
 
@@ -61,39 +62,31 @@ class ComparedRun(FrozenValue, frozen=True):
 
     def with_model(self, model: str) -> ComparedRun:
         """Give the trials of one model; raises UsageMistake where there are none."""
-        return self._part("model", model, {entry.key.model: None for entry in self.entries})
+        return self._part("model", model, lambda key: key.model)
 
     def with_variant(self, variant: str) -> ComparedRun:
         """Give the trials of one variant; raises UsageMistake where there are none.
 
         The variant without prompt files of its own is called ``base``.
         """
-        names = {entry.key.variant or BASE: None for entry in self.entries}
-        return self._part("variant", variant, names)
+        return self._part("variant", variant, lambda key: key.variant or BASE)
 
     def on_tasks_of(self, other: ComparedRun) -> ComparedRun:
         """Give the trials of those tasks that the other side has, too."""
+        tasks = {(each.key.suite, each.key.task, each.key.agent) for each in other.entries}
+        own = ((entry, (entry.key.suite, entry.key.task, entry.key.agent)) for entry in self.entries)
+        return replace(self, entries=tuple(entry for entry, task in own if task in tasks))
 
-        def task_of(entry: JournalEntry) -> tuple[str, str, str]:
-            return entry.key.suite, entry.key.task, entry.key.agent
-
-        tasks = set(map(task_of, other.entries))
-        return replace(self, entries=tuple(entry for entry in self.entries if task_of(entry) in tasks))
-
-    def _part(self, kind: str, name: str, names: Iterable[str]) -> ComparedRun:
-        if name not in names:
+    def _part(self, kind: str, name: str, name_of: Callable[[TrialKey], str]) -> ComparedRun:
+        entries = tuple(entry for entry in self.entries if name_of(entry.key) == name)
+        if not entries:
+            names = dict.fromkeys(name_of(entry.key) for entry in self.entries)
             known = nearest_names(name, list(names)) or "none"
             raise UsageMistake(f"{self.name} has no {kind} {name!r}; it has {known}")
-        entries = []
-        for entry in self.entries:
-            own_name = entry.key.model if kind == "model" else entry.key.variant or BASE
-            if own_name == name:
-                entries.append(entry)
-        return replace(self, entries=tuple(entries))
+        return replace(self, entries=entries)
 
 
 def compared_run(run: Run) -> ComparedRun:
-    judges = tuple(judge.id for judge in run.header.judges)
     header = run.header
 
     def transcript_of(entry: JournalEntry) -> Transcript | None:
@@ -103,7 +96,7 @@ def compared_run(run: Run) -> ComparedRun:
     return ComparedRun(
         header.name or run.folder.name,
         run.entries,
-        judges,
+        tuple(judge.id for judge in header.judges),
         run.odd,
         run.looks,
         header.held_out_looks,
@@ -179,131 +172,6 @@ def _matching_groups(old: ComparedRun, new: ComparedRun, compared: Compared = ""
             yield ComparedGroup(suite, left_before[0], left_after[0])
 
 
-# How many trials of a side are read to find words that differ in each of them.
-MOST_READ = 5
-# Common words are searched between the beginning and the end that two texts share, if no more words than this
-# are there.
-MOST_WORDS = 2_000
-VARYING = "…"
-
-Trials = tuple[tuple[JournalEntry, ...], tuple[JournalEntry, ...]]
-"""A task's trials of both sides."""
-
-
-class SentDifference(FrozenValue, frozen=True):
-    """A part of what models receive that differs between both sides.
-
-    ``old`` and ``new`` are digests of one task's text, ``old_line`` and ``new_line`` the first line that
-    is not the same, where texts are known; ``…`` in it stands for words that differ from trial to trial.
-    ``varies`` is true where nothing but such words differs: a date, an id.
-    """
-
-    part: str
-    old: str
-    new: str
-    old_line: str = ""
-    new_line: str = ""
-    varies: bool = False
-
-
-def _sent_differences(
-    tasks: Sequence[Trials], old: ComparedRun, new: ComparedRun
-) -> Iterator[SentDifference]:
-    """Give the parts that differ between the sides; trials of earlier versions did not record them."""
-    for part in (SYSTEM_PROMPT, FIRST_MESSAGE, TOOL_LIST):
-        differing = []
-        for both in tasks:
-            before, after = (
-                {entry.digests.sent.get(part, "") for entry in entries if entry.digests.sent}
-                for entries in both
-            )
-            if before and after and before != after:
-                differing.append(both)
-        if differing:
-            yield _difference(part, differing, old, new)
-
-
-def _difference(part: str, tasks: Sequence[Trials], old: ComparedRun, new: ComparedRun) -> SentDifference:
-    before = [entry for both in tasks for entry in both[0] if entry.digests.sent]
-    after = [entry for both in tasks for entry in both[1] if entry.digests.sent]
-    old_digest, new_digest = (entries[0].digests.sent.get(part, "") for entries in (before, after))
-    # A text that is another in each trial, as by a date, is no change of the agent.
-    varies = _is_another_each_time(before, part) or _is_another_each_time(after, part)
-    # Only where words vary are several texts needed to find them.
-    most = MOST_READ if varies else 1
-    old_texts, new_texts = _texts(before[:most], part, old), _texts(after[:most], part, new)
-    # The file of a baseline holds no texts.
-    if (old_digest and not old_texts) or (new_digest and not new_texts):
-        return SentDifference(part, old_digest, new_digest, varies=varies)
-    for old_line, new_line in zip_longest(_lines(old_texts), _lines(new_texts), fillvalue=""):
-        if old_line != new_line and not (_stands_for(old_line, new_line) or _stands_for(new_line, old_line)):
-            return SentDifference(part, old_digest, new_digest, old_line, new_line)
-    return SentDifference(part, old_digest, new_digest, varies=True)
-
-
-def _texts(entries: Sequence[JournalEntry], part: str, side: ComparedRun) -> list[str]:
-    return list(filter(None, (side.sent_text(entry, part) for entry in entries)))
-
-
-def _is_another_each_time(entries: Sequence[JournalEntry], part: str) -> bool:
-    digests = [entry.digests.sent.get(part, "") for entry in entries]
-    return len(digests) > 1 and len(set(digests)) == len(digests)
-
-
-def _lines(texts: Sequence[str]) -> list[str]:
-    """Give the lines of the first text, with a mark in place of words that not all others have."""
-    if not texts:
-        return []
-    words = re.findall(r"\S+\s*", texts[0])
-    common = [True] * len(words)
-    for other in texts[1:]:
-        same = _same_words(words, re.findall(r"\S+\s*", other))
-        common = [was and is_same for was, is_same in zip(common, same, strict=True)]
-    shown: list[str] = []
-    for word, is_common in zip(words, common, strict=True):
-        blank = word[len(word.rstrip()) :]
-        if is_common:
-            shown.append(word)
-        # Several such words in a row get one mark.
-        elif shown and shown[-1].rstrip() == VARYING:
-            shown[-1] = VARYING + blank
-        else:
-            shown.append(VARYING + blank)
-    return [" ".join(line.split()) for line in "".join(shown).splitlines() if line.strip()]
-
-
-def _same_words(words: Sequence[str], others: Sequence[str]) -> list[bool]:
-    """Say for each word whether the other text has it, too, in the same order."""
-    # The common beginning and end are cut off first: matching the rest may take quadratic time.
-    shortest = min(len(words), len(others))
-    start = next((at for at in range(shortest) if words[at] != others[at]), shortest)
-    rest = shortest - start
-    end = next((at for at in range(rest) if words[-1 - at] != others[-1 - at]), rest)
-    middle, other_middle = words[start : len(words) - end], others[start : len(others) - end]
-    same = [False] * len(middle)
-    if max(len(middle), len(other_middle)) <= MOST_WORDS:
-        # With ``autojunk``, words that are frequent in a long text would never match.
-        for at, _, size in SequenceMatcher(None, middle, other_middle, autojunk=False).get_matching_blocks():
-            same[at : at + size] = [True] * size
-    return [True] * start + same + [True] * end
-
-
-def _stands_for(line: str, other: str) -> bool:
-    """Whether the other line fits a line with marks."""
-    first, *rest = line.split(VARYING)
-    if not rest or not other.startswith(first):
-        return False
-    *middle, last = rest
-    at = len(first)
-    # Each part is taken where it comes first: a pattern with as many gaps would be tried for ever.
-    for part in middle:
-        begin = other.find(part, at)
-        if begin < 0:
-            return False
-        at = begin + len(part)
-    return other.endswith(last) and at <= len(other) - len(last)
-
-
 # A task's id and its agent.
 TaskKey = tuple[str, str]
 
@@ -346,6 +214,90 @@ class TaskPair(FrozenValue, frozen=True):
     new: tuple[JournalEntry, ...]
 
 
+# How many trials of a side are read to find words that differ in each of them.
+MOST_READ = 5
+VARYING = "…"
+
+
+class SentDifference(FrozenValue, frozen=True):
+    """A part of what models receive that differs between both sides.
+
+    ``old`` and ``new`` are digests of one task's text, ``old_line`` and ``new_line`` the first line that
+    is not the same, where texts are known; ``…`` in it stands for words that differ from trial to trial.
+    ``varies`` is true where nothing but such words differs: a date, an id.
+    """
+
+    part: str
+    old: str
+    new: str
+    old_line: str = ""
+    new_line: str = ""
+    varies: bool = False
+
+
+def _sent_differences(
+    tasks: Sequence[TaskPair], old: ComparedRun, new: ComparedRun
+) -> Iterator[SentDifference]:
+    """Give the parts that differ between the sides; trials of earlier versions did not record them."""
+    for part in (SYSTEM_PROMPT, FIRST_MESSAGE, TOOL_LIST):
+        before: list[JournalEntry] = []
+        after: list[JournalEntry] = []
+        for pair in tasks:
+            sides = [[entry for entry in side if entry.digests.sent] for side in (pair.old, pair.new)]
+            if all(sides) and set(_sent(sides[0], part)) != set(_sent(sides[1], part)):
+                before += sides[0]
+                after += sides[1]
+        if before:
+            yield _difference(part, before, after, old, new)
+
+
+def _difference(
+    part: str,
+    before: Sequence[JournalEntry],
+    after: Sequence[JournalEntry],
+    old: ComparedRun,
+    new: ComparedRun,
+) -> SentDifference:
+    digests = [_sent(entries, part) for entries in (before, after)]
+    # A text that is another in each trial, as by a date, is no change of the agent.
+    varies = any(len(own) > 1 and len(set(own)) == len(own) for own in digests)
+    found = SentDifference(part, digests[0][0], digests[1][0], varies=varies)
+    # Only where words vary are several texts needed to find them.
+    most = MOST_READ if varies else 1
+    old_texts, new_texts = (
+        list(filter(None, (side.sent_text(entry, part) for entry in entries[:most])))
+        for side, entries in ((old, before), (new, after))
+    )
+    # The file of a baseline holds no texts.
+    if (found.old and not old_texts) or (found.new and not new_texts):
+        return found
+    for old_line, new_line in zip_longest(_lines(old_texts), _lines(new_texts), fillvalue=""):
+        if old_line != new_line and not (_stands_for(old_line, new_line) or _stands_for(new_line, old_line)):
+            return replace(found, old_line=old_line, new_line=new_line, varies=False)
+    return replace(found, varies=True)
+
+
+def _sent(entries: Sequence[JournalEntry], part: str) -> list[str]:
+    return [entry.digests.sent.get(part, "") for entry in entries]
+
+
+def _lines(texts: Sequence[str]) -> list[str]:
+    """Give the lines of the first text, with a mark in place of words that not all others have."""
+    common = set[str]().union(*map(str.split, texts[:1])).intersection(*map(str.split, texts[1:]))
+    lines = []
+    for line in "".join(texts[:1]).splitlines():
+        shown = " ".join(word if word in common else VARYING for word in line.split())
+        # Several such words in a row get one mark.
+        lines.append(re.sub(f"{VARYING}( {VARYING})+", VARYING, shown))
+    return list(filter(None, lines))
+
+
+def _stands_for(line: str, other: str) -> bool:
+    """Whether the other line is equal to this one, with any words in place of marks."""
+    # fnmatch never tries one gap anew once the next part fits: a line may have dozens of gaps.
+    return fnmatchcase(other, escape(line).replace(VARYING, "*"))
+
+
 class SuitePairs(FrozenValue, frozen=True):
     """The tasks of one suite that are compared, and the obstacles that exclude others.
 
@@ -374,22 +326,22 @@ def unmatched_groups(side: ComparedRun, matched: Collection[tuple[str, str, str]
 
 def _pair_suite(group: ComparedGroup, old: ComparedRun, new: ComparedRun) -> SuitePairs:
     before, after = _tasks(old, group.suite, group.old), _tasks(new, group.suite, group.new)
-    pairs, obstacles = [], []
+    pairs, changed, obstacles = [], [], []
     for key, entries in after.items():
         if key not in before:
             obstacles.append(Obstacle(entries[0].file, key[0], "", "only in new"))
             continue
-        last = entries[0]
-        pair = TaskPair(key[0], last.bucket, last.file, before[key], entries)
-        reasons = list(_obstacles(pair, old, new))
+        pair = TaskPair(key[0], entries[0].bucket, entries[0].file, before[key], entries)
+        # Most tasks have equal digests, trial by trial, and need not be looked at again.
+        is_same = [entry.digests for entry in pair.old] == [entry.digests for entry in pair.new]
+        reasons = [] if is_same else list(_obstacles(pair, old, new))
         obstacles += reasons
         if not reasons:
             pairs.append(pair)
+            changed += [] if is_same else [pair]
     only_old = (entries[0] for key, entries in before.items() if key not in after)
     obstacles += [Obstacle(entry.file, entry.key.task, "", "only in old") for entry in only_old]
-    # Most tasks have equal digests, and need not be looked at again.
-    changed = [pair for pair in pairs if not _is_same(pair)]
-    sent = tuple(_sent_differences([(pair.old, pair.new) for pair in changed], old, new))
+    sent = tuple(_sent_differences(changed, old, new))
     differs = [*_differences(changed), *(f"{each.part} that was sent" for each in sent if not each.varies)]
     return SuitePairs(group, tuple(pairs), tuple(obstacles), tuple(differs), sent)
 
@@ -403,15 +355,7 @@ def _tasks(side: ComparedRun, suite: str, who: tuple[str, str]) -> Mapping[TaskK
     return {key: tuple(entries) for key, entries in tasks.items()}
 
 
-def _is_same(pair: TaskPair) -> bool:
-    """Whether all digests are equal, trial by trial, as those of most tasks are."""
-    old, new = ([entry.digests for entry in entries] for entries in (pair.old, pair.new))
-    return old == new
-
-
 def _obstacles(pair: TaskPair, old: ComparedRun, new: ComparedRun) -> Iterator[Obstacle]:
-    if _is_same(pair):
-        return
     for name, words in MUST_EQUAL.items():
         before, after = _known_digests(pair.old, name), _known_digests(pair.new, name)
         # A trial that broke before it began has no digests, and neither has a trial of an imported run.

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
 import time
+from collections import Counter
 from collections.abc import Sequence
+from fractions import Fraction
 from random import Random
 from statistics import variance
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pytest_agenteval.compare.scoring.exact_tests import PairedScores, label_test, sign_flip_test
+from pytest_agenteval.compare.scoring.exact_tests import (
+    ExactTest,
+    PairedScores,
+    SumTail,
+    label_test,
+    part_of,
+    sign_flip_test,
+    tarone_holm,
+)
 
 QUARTERS = st.sampled_from([0.0, 0.25, 1 / 3, 0.5, 0.75, 1.0])
 TRIALS = st.lists(QUARTERS, min_size=1, max_size=3)
@@ -65,39 +76,6 @@ def test_the_label_test_equals_counting_all_labellings(tasks: list[PairedScores]
     assert test.smallest_p == pytest.approx(share_at_least(sums, max(map(abs, sums))), abs=1e-12)
 
 
-@settings(max_examples=6, deadline=None)
-@given(
-    st.lists(
-        st.tuples(st.lists(QUARTERS, min_size=3, max_size=3), st.lists(QUARTERS, min_size=3, max_size=3)),
-        min_size=6,
-        max_size=6,
-    )
-)
-def test_six_tasks_of_three_repetitions_equal_counting(tasks: list[PairedScores]) -> None:
-    """The largest case that can be counted by hand: 20^6 labellings, counted by the sums of each half."""
-    counts = [all_labellings(*pair) for pair in tasks]
-    halves = [
-        [round(math.fsum(chosen) * 36) for chosen in itertools.product(*half)]
-        for half in (counts[:3], counts[3:])
-    ]
-    tallies = [{total: half.count(total) for total in set(half)} for half in halves]
-    observed = abs(round(36 * math.fsum(mean(new) - mean(old) for old, new in tasks)))
-    far = sum(
-        left * right
-        for a, left in tallies[0].items()
-        for b, right in tallies[1].items()
-        if abs(a + b) >= observed
-    )
-    assert label_test(tasks).p == pytest.approx(far / 20**6, abs=1e-12)
-
-
-@given(st.lists(st.tuples(QUARTERS, QUARTERS), min_size=1, max_size=12))
-def test_with_one_repetition_both_tests_are_one(pairs: list[tuple[float, float]]) -> None:
-    """A task with one old and one new trial has two labellings: they are its two signs."""
-    labels = label_test([([old], [new]) for old, new in pairs])
-    assert labels.p == pytest.approx(sign_flip_test([new - old for old, new in pairs]).p, abs=1e-12)
-
-
 @settings(max_examples=8, deadline=None)
 @given(st.lists(QUARTERS, min_size=7, max_size=7), st.lists(QUARTERS, min_size=7, max_size=7))
 def test_many_repetitions_are_counted_by_equal_sums(old: list[float], new: list[float]) -> None:
@@ -112,14 +90,6 @@ def test_with_scores_of_0_and_1_it_is_mcnemars_exact_test() -> None:
     """7 tasks rose and 1 fell: twice the binomial tail of 8 throws of a coin."""
     tasks: list[PairedScores] = [([0], [1])] * 7 + [([1], [0])] + [([1], [1])] * 20
     assert label_test(tasks).p == pytest.approx(2 * (8 + 1) / 2**8)
-
-
-@given(st.lists(st.tuples(TRIALS, TRIALS), min_size=1, max_size=8))
-def test_old_and_new_may_be_exchanged(tasks: list[PairedScores]) -> None:
-    """The tests are two-sided: a fall of some size is as significant as a rise of it."""
-    there, back = label_test(tasks), label_test([(new, old) for old, new in tasks])
-    assert there.p == pytest.approx(back.p)
-    assert there.smallest_p <= there.p + 1e-12
 
 
 @pytest.mark.parametrize("differences", [[], [0.0], [0.0] * 30])
@@ -231,3 +201,129 @@ def test_a_test_of_any_scores_is_quick(tasks: int, repetitions: int, seconds: fl
     began = time.process_time()
     label_test(pairs)
     assert time.process_time() - began < 3 * seconds
+
+
+FAR = (0.0, 0.3, 1.0, 2.2, 4.0, 9.0)
+"""Standard deviations from the mean."""
+
+
+def counted(sizes: Sequence[int], total: int) -> float:
+    """Give the share of all choices of these numbers that add up to so much, by counting them."""
+    bits = len(sizes) + 1
+    packed = 1
+    for size in sizes:
+        packed += packed << (size * bits)
+    return float(Fraction((packed >> (total * bits)) % ((1 << bits) - 1), 2 ** len(sizes)))
+
+
+@pytest.mark.parametrize("sizes", [(1,), (1, 2), (1, 2, 7), (3, 6)])
+def test_a_tail_is_as_counted_to_three_digits(sizes: tuple[int, ...]) -> None:
+    """Also far out, where it is one of many millions; and where sums come in steps of three."""
+    draw = random.Random(3)
+    chosen = [draw.choice(sizes) for _ in range(400)]
+    spacing = math.gcd(*sizes)
+    tail = SumTail((part_of({0: 1, size: 1}, count) for size, count in Counter(chosen).items()), spacing)
+    deviation = math.sqrt(sum(size * size for size in chosen)) / 2
+    for far in FAR:
+        total = math.ceil((sum(chosen) / 2 + far * deviation) / spacing) * spacing
+        assert tail.at_least(total) == pytest.approx(counted(chosen, total), rel=1e-3)
+    assert tail.at_least(sum(chosen)) == pytest.approx(0.5**400)
+    assert (tail.at_least(sum(chosen) + spacing), tail.at_least(0)) == (0, 1)
+
+
+def test_as_many_ups_as_downs_of_many_tasks_are_no_change() -> None:
+    """And one sign for all of them is the least that there can be."""
+    assert sign_flip_test([0.5, -0.5] * 1_000).p == 1
+    assert sign_flip_test([1.0] * 1_050).p == pytest.approx(math.ldexp(1, -1049))
+
+
+@pytest.mark.parametrize("ups", [1_000, 1_030, 1_150])
+def test_flipped_signs_of_many_tasks_are_a_coin_tossed_often(ups: int) -> None:
+    """All that moved moved by the same: the test is that of a fair coin."""
+    heads = sum(math.comb(2_000, more) for more in range(ups, 2_001))
+    p = min(1.0, float(Fraction(2 * heads, 2**2_000)))
+    moved = [0.5] * ups + [-0.5] * (2_000 - ups) + [0.0] * 3_000
+
+    assert sign_flip_test(moved).p == pytest.approx(p, rel=1e-4)
+
+
+def test_labels_of_many_tasks_are_exchanged_as_those_of_few() -> None:
+    """Two repetitions against three, passed or not: beside shares that are added up one task at a time."""
+    draw = random.Random(7)
+    tasks = [
+        ([float(draw.random() < 0.5) for _ in range(2)], [float(draw.random() < 0.52) for _ in range(3)])
+        for _ in range(1_600)
+    ]
+    shares, observed = np.ones(1), 0
+    for old, new in tasks:
+        passed = int(sum(old) + sum(new))
+        ways = [math.comb(passed, hits) * math.comb(5 - passed, 3 - hits) / 10 for hits in range(4)]
+        shares, observed = np.convolve(shares, ways), observed + int(sum(new))
+    middle = sum(3 * (sum(old) + sum(new)) / 5 for old, new in tasks)
+    away = abs(observed - middle)
+    p = float(shares[np.abs(np.arange(len(shares)) - middle) >= away - 1e-9].sum())
+
+    assert label_test(tasks).p == pytest.approx(p, rel=1e-3)
+
+
+LEVEL = 0.025
+SHARES = st.floats(0, 1)
+TESTS = st.lists(st.tuples(SHARES, SHARES).map(lambda pair: ExactTest(max(pair), min(pair))), max_size=12)
+
+
+def significant(tests: list[ExactTest]) -> list[bool]:
+    """Which tests are significant at the level."""
+    return [test.significant for test in tarone_holm(tests, LEVEL)]
+
+
+def test_what_could_never_be_significant_costs_the_others_nothing() -> None:
+    """One bucket with enough trials among 24 that are too small is tested at the whole level."""
+    tests = [ExactTest(0.02, 0.001)] + [ExactTest(0.2, 0.1)] * 24
+    found = tarone_holm(tests, LEVEL)
+    assert [test.testable for test in found] == [True] + [False] * 24
+    assert found[0].significant
+
+
+def test_testable_buckets_share_the_level() -> None:
+    """Two that could both be significant have half of the level each."""
+    tests = [ExactTest(0.02, 0.001), ExactTest(0.5, 0.001)]
+    assert significant(tests) == [False, False]
+    assert significant([ExactTest(0.012, 0.001), tests[1]]) == [True, False]
+
+
+def test_a_false_one_among_them_is_as_rare_as_the_level_says() -> None:
+    """Three tests of nothing beside one that found something: counted over all that the three can show."""
+    can_show = [[LEVEL / 8, LEVEL / 2, 1.0], [LEVEL / 3.5, LEVEL / 3, 1.0], [LEVEL / 3.5, LEVEL / 3, 1.0]]
+    real = ExactTest(LEVEL / 8, LEVEL / 8)
+    wrong = 0.0
+    for shown in itertools.product(*can_show):
+        tests = [ExactTest(p, min(own)) for p, own in zip(shown, can_show, strict=True)]
+        if any(significant([*tests, real])[:3]):
+            wrong += math.prod(_chance(p, own) for p, own in zip(shown, can_show, strict=True))
+    assert wrong <= LEVEL
+
+
+def _chance(p: float, can_show: list[float]) -> float:
+    """How often a test of nothing shows exactly this p, of those that it can show."""
+    return p - max((other for other in can_show if other < p), default=0.0)
+
+
+@given(TESTS)
+def test_it_is_never_stricter_than_bonferroni_and_never_laxer_than_no_correction(
+    tests: list[ExactTest],
+) -> None:
+    """Significant at level / number of tests stays significant; what is above the level never is."""
+    for test, found in zip(tests, tarone_holm(tests, LEVEL), strict=True):
+        if test.p <= LEVEL / len(tests):
+            assert found.significant
+        if test.p > LEVEL + 1e-9:
+            assert not found.significant
+        if found.significant:
+            assert test.smallest_p <= LEVEL + 1e-9
+
+
+@example([ExactTest(0.0001, 0.0001), ExactTest(0.02, 0.02)])
+@given(TESTS)
+def test_what_is_significant_could_be(tests: list[ExactTest]) -> None:
+    """No screen calls a bucket better that it counts among those without a possible verdict."""
+    assert all(test.testable for test in tarone_holm(tests, LEVEL) if test.significant)

@@ -1,38 +1,45 @@
-"""Intervals over tasks."""
+"""How sure a mean or a difference is: intervals, the distributions behind them, the bootstrap."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from math import comb
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import binom
 
+from pytest_agenteval.compare.scoring.agreement import Pair, pearson
 from pytest_agenteval.compare.scoring.intervals import (
+    BootstrapSettings,
     Estimate,
     Interval,
     beta_interval,
-    mean_over_tasks,
+    beta_quantile,
+    bootstrap_estimate,
+    corner_scores,
+    difference_interval,
+    estimate_of_tasks,
     moment_interval,
+    normal_quantile,
+    quantile,
+    t_quantile,
+    tasks_to_exclude,
 )
+from pytest_agenteval.text.errors import UndefinedStatistic
 
 SCORES = st.sampled_from([0.0, 0.25, 0.5, 1.0]) | st.floats(0, 1)
-TRIALS = st.lists(st.tuples(st.integers(0, 9), SCORES), min_size=1, max_size=40)
 MEANS = st.lists(SCORES, min_size=1, max_size=40)
 
 
 def oracle(name: str) -> Any:
     """Import a library that only checks our figures, or skip."""
     return pytest.importorskip(name, reason=f"{name} is this test's oracle: pip install scipy")
-
-
-def estimate(scores: list[tuple[int, float]], level: float = 0.95) -> Estimate:
-    """Give the estimate of scores of which at least one is decided."""
-    found = mean_over_tasks(scores, level)
-    assert found is not None
-    return found
 
 
 def interval(means: list[float], level: float = 0.95) -> Interval:
@@ -74,25 +81,36 @@ def test_the_interval_of_passes_and_misses_is_jeffreys(n: int, data: st.DataObje
     assert (found.low, found.high) == pytest.approx((float(low), float(high)), abs=1e-8)
 
 
-@given(MEANS)
-def test_the_interval_lies_on_the_scale_and_has_a_width(means: list[float]) -> None:
-    """It never leaves 0..1, and holds the mean that half a task at either end is added to."""
-    found = interval(means)
-    assert 0 < found.low < (sum(means) + 0.5) / (len(means) + 1) < found.high <= 1
+@pytest.mark.parametrize(
+    ("tasks", "expected"),
+    [
+        ([[0.0, 0.0, 0.0], [1.0]], Estimate(0.5, None, 4, 2)),
+        ([[1.0], [0.5, None], [None], []], Estimate(0.75, None, 2, 2)),
+        ([[0.5, 1.0]] * 4, Estimate(0.75, None, 8, 4)),
+        ([[0.5, 1.0]] * 5, Estimate(0.75, beta_interval([0.75] * 5), 10, 5)),
+        ([[0.5, 1.0] * 9] * 5, Estimate(0.75, beta_interval([0.75] * 5), 90, 5)),
+        ([[None]], None),
+        ([], None),
+    ],
+)
+def test_tasks_are_the_units_of_a_mean(tasks: list[list[float | None]], expected: Estimate | None) -> None:
+    """Every task weighs the same, copies of trials make nothing surer, and 5 tasks are needed to be sure."""
+    assert estimate_of_tasks(tasks) == expected
 
 
-@given(MEANS)
-def test_the_interval_mirrors_when_scores_become_misses(means: list[float]) -> None:
-    """The interval of 1 - x is 1 minus that of x."""
-    found, mirrored = interval(means), interval([1 - mean for mean in means])
-    assert (found.low, found.high) == pytest.approx((1 - mirrored.high, 1 - mirrored.low), abs=1e-9)
-
-
-@given(MEANS, st.integers(2, 5))
-def test_more_tasks_of_the_same_scores_make_it_narrower(means: list[float], times: int) -> None:
-    """Two tasks for each one say more, whatever they scored."""
-    once, more = interval(means), interval(means * times)
-    assert more.high - more.low < once.high - once.low
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        (lambda: estimate_of_tasks([[1.5], [0.0]]), "a score"),
+        (lambda: beta_interval([1.5]), "a score"),
+        (lambda: estimate_of_tasks([[1.0], [0.0]], level=95), "a level"),
+        (lambda: beta_interval([], level=0), "a level"),
+    ],
+)
+def test_scores_and_levels_off_the_scale_are_refused(wrong: Callable[[], object], why: str) -> None:
+    """A mistake of the caller is never averaged in silence."""
+    with pytest.raises(ValueError, match=why):
+        wrong()
 
 
 def test_weights_that_spread_more_than_any_score_can_do_no_harm() -> None:
@@ -101,92 +119,224 @@ def test_weights_that_spread_more_than_any_score_can_do_no_harm() -> None:
     assert (found.low, found.high) == pytest.approx((0.00154133, 0.99845867), abs=1e-6)
 
 
-@given(TRIALS)
-def test_below_five_tasks_there_is_no_interval(scores: list[tuple[int, float]]) -> None:
-    """An interval of a few tasks is true and useless: 0.24 to 0.99, say."""
-    found = estimate(scores)
-    assert (found.trials, found.tasks) == (len(scores), len({task for task, _ in scores}))
-    assert (found.interval is None) == (found.tasks < 5)
-
-
-@given(TRIALS, st.randoms())
-def test_the_order_of_the_trials_and_the_names_of_the_tasks_do_not_matter(
-    scores: list[tuple[int, float]], random: Random
-) -> None:
-    """Shuffled trials of renamed tasks give the very same estimate."""
-    shuffled = [(f"task {task}", score) for task, score in scores]
-    random.shuffle(shuffled)
-    assert mean_over_tasks(shuffled) == mean_over_tasks(scores)
-
-
-@given(TRIALS)
-def test_repeating_every_trial_makes_nothing_surer(scores: list[tuple[int, float]]) -> None:
-    """Copies of a task's trials are no new tasks: the interval stays as wide."""
-    once, twice = estimate(scores), estimate(scores * 2)
-    assert twice.trials == 2 * once.trials
-    assert twice.mean == pytest.approx(once.mean)
-    assert (once.interval is None) == (twice.interval is None)
-    if once.interval is not None and twice.interval is not None:
-        assert (twice.interval.low, twice.interval.high) == pytest.approx(
-            (once.interval.low, once.interval.high), abs=1e-9
-        )
-
-
-def test_every_task_weighs_the_same_however_often_it_was_repeated() -> None:
-    """Three misses of one task and a pass of another are a mean of one half, not of a quarter."""
-    assert estimate([(1, 0.0), (1, 0.0), (1, 0.0), (2, 1.0)]) == Estimate(0.5, None, 4, 2)
-
-
-def test_undecided_trials_are_left_out() -> None:
-    """A score of None adds neither a trial nor a task."""
-    scores = [("a", 1.0), ("b", 0.5), ("b", None), ("c", None)]
-    assert mean_over_tasks(scores) == mean_over_tasks([("a", 1.0), ("b", 0.5)])
-    assert mean_over_tasks([("a", None)]) is None
-    assert beta_interval([]) is None
-
-
-def test_scores_and_levels_off_the_scale_are_refused() -> None:
-    """A mistake of the caller is never averaged in silence."""
-    with pytest.raises(ValueError, match="a score"):
-        mean_over_tasks([("a", 1.5), ("b", 0.0)])
-    with pytest.raises(ValueError, match="a score"):
-        beta_interval([1.5])
-    with pytest.raises(ValueError, match="a level"):
-        mean_over_tasks([("a", 1.0), ("b", 0.0)], level=95)
-    with pytest.raises(ValueError, match="a level"):
-        beta_interval([], level=0)
-
-
-def _coverage(tasks: int, repetitions: int, by_task: bool, runs: int = 600) -> float:
-    """Give the share of simulated runs whose interval holds the true mean, 2/3, of beta(2, 1) tasks."""
-    random, held = Random(20240607), 0
-    for _ in range(runs):
-        scores: list[tuple[int, float]] = []
-        for task in range(tasks):
-            ease = random.betavariate(2, 1)
-            scores += [(task, float(random.random() < ease)) for _ in range(repetitions)]
-        if not by_task:
-            scores = [(trial, score) for trial, (_, score) in enumerate(scores)]
-        found = estimate(scores).interval
-        assert found is not None
-        held += found.low <= 2 / 3 <= found.high
-    return held / runs
-
-
-@pytest.mark.parametrize(("tasks", "repetitions"), [(12, 4), (25, 4), (30, 1)])
-def test_nineteen_of_twenty_intervals_hold_the_truth(tasks: int, repetitions: int) -> None:
-    """Simulated with a known truth, the 95 % interval covers it about 95 times of 100."""
-    assert 0.93 <= _coverage(tasks, repetitions, by_task=True) <= 0.98
-
-
-def test_taking_trials_for_tasks_would_be_too_sure() -> None:
-    """The same trials without tasks cover the truth far too rarely: this is what tasks as units are for."""
-    assert _coverage(15, 8, by_task=False, runs=300) < 0.85
-
-
 def test_nearly_perfect_suites_do_not_promise_too_much() -> None:
     """Of 25 tasks that each pass 19 times of 20, the interval holds .95 at least 93 times of 100."""
     passing = [(tasks, interval([1.0] * tasks + [0.0] * (25 - tasks))) for tasks in range(26)]
     chances = [comb(25, tasks) * 0.95**tasks * 0.05 ** (25 - tasks) for tasks, _ in passing]
     held = (found.low <= 0.95 <= found.high for _, found in passing)
     assert sum(chance for chance, holds in zip(chances, held, strict=True) if holds) >= 0.93
+
+
+ENDS = [[0.0], [1.0]] * 2
+"""The corners of a share."""
+NUMBERS = st.lists(st.floats(-10, 10), min_size=1, max_size=30)
+
+
+def mean(values: list[float]) -> float:
+    """Give the mean."""
+    return math.fsum(values) / len(values)
+
+
+@settings(deadline=None)  # the oracle's import takes its time
+@given(NUMBERS, st.floats(0, 1))
+def test_quantiles_are_what_numpy_says(values: list[float], share: float) -> None:
+    """Linear between neighbours, the ends included."""
+    numpy = oracle("numpy")
+    assert quantile(sorted(values), share) == pytest.approx(float(numpy.quantile(values, share)), abs=1e-9)
+
+
+@pytest.mark.parametrize(("passed", "examples"), [(8, 8), (0, 12), (27, 30), (25, 60)])
+def test_the_interval_of_a_share_is_that_of_the_binomial_with_two_examples_more(
+    passed: int, examples: int
+) -> None:
+    """Corners add one that passes and one that does not: draws are Binomial(n, (passed + 1) / (n + 2))."""
+    binomial = oracle("scipy.stats").binom(examples, (passed + 1) / (examples + 2))
+    flags = [[1.0]] * passed + [[0.0]] * (examples - passed)
+    found = bootstrap_estimate(flags, mean, ENDS, BootstrapSettings(draws=4_000)).interval
+    assert found is not None
+    # Of so many draws a quantile is off by one example at most.
+    assert found.low == pytest.approx(float(binomial.ppf(0.025)) / examples, abs=1 / examples + 1e-9)
+    assert found.high == pytest.approx(float(binomial.ppf(0.975)) / examples, abs=1 / examples + 1e-9)
+    assert found.low < found.high
+
+
+def test_a_seed_is_all_that_an_interval_hangs_on() -> None:
+    """The same seed gives the same interval to the last digit, another seed another one."""
+    examples = [[float(value)] for value in range(20)]
+    first, again = (
+        bootstrap_estimate(examples, mean, ENDS, BootstrapSettings(seed=5)),
+        bootstrap_estimate(examples, mean, ENDS, BootstrapSettings(seed=5)),
+    )
+    assert first == again
+    assert bootstrap_estimate(examples, mean, ENDS, BootstrapSettings(seed=6)).interval != first.interval
+
+
+def test_examples_are_drawn_and_not_their_parts() -> None:
+    """Saying the same thing ten times makes nothing surer: the interval is that of one time."""
+    once = [[float(value)] for value in range(12)]
+    often = [example * 10 for example in once]
+    found = bootstrap_estimate(often, mean, [corner * 10 for corner in ENDS]).interval
+    wanted = bootstrap_estimate(once, mean, ENDS).interval
+    assert found is not None
+    assert wanted is not None
+    assert (found.low, found.high) == pytest.approx((wanted.low, wanted.high))
+
+
+def test_draws_without_a_value_are_left_out() -> None:
+    """A draw of one label only has no correlation: it is no zero, and the interval is of the others."""
+    pairs: list[list[Pair]] = [[(0.0, 0.1)]] * 7 + [[(1.0, 0.9)]]
+    found = bootstrap_estimate(pairs, pearson, [])
+    assert found.interval is not None
+    assert found.interval.low > 0.99
+
+
+def test_examples_that_all_agree_leave_the_next_one_open() -> None:
+    """Eight scores equal to their labels: the coefficient is 1, and far less is not excluded."""
+    pairs: list[list[Pair]] = [[(0.0, 0.0)], [(1.0, 1.0)]] * 4
+    found = bootstrap_estimate(pairs, pearson, [[corner] for corner in corner_scores(2)])
+    assert found.value == pytest.approx(1)
+    assert found.interval is not None
+    assert found.interval.low < 0.5
+    assert found.interval.high == pytest.approx(1)
+
+
+def test_fewer_than_eight_examples_have_no_interval() -> None:
+    """From seven it would miss the truth too often; empty ones do not count."""
+    found = bootstrap_estimate([[1.0, 2.0], *[[1.0]] * 6, []], mean, ENDS)
+    assert found.value == 9 / 8
+    assert found.interval is None
+    assert found.reason == "no interval: fewer than 8 examples"
+    assert bootstrap_estimate([[1.0]] * 8, mean, ENDS).interval is not None
+
+
+def test_what_is_undefined_says_why() -> None:
+    """The statistic's own reason is the figure's."""
+
+    def never(values: list[float]) -> float:
+        raise UndefinedStatistic("nothing to see")
+
+    assert bootstrap_estimate([[1.0], [2.0]], never, ENDS).reason == "nothing to see"
+    assert bootstrap_estimate([[1.0], [2.0]], never, ENDS).value is None
+
+
+DEGREES = [1, 1.5, 2, 3, 4, 5, 7, 10, 20, 31, 56, 99, 500, 999, 2000, 5000, 9999, 10_000, 10_001, 1e5, 1e8]
+CHANCES = [1e-6, 0.001, 0.025, 0.1, 0.3, 0.49, 0.5, 0.51, 0.6, 0.75, 0.9, 0.95, 0.975, 0.995, 1 - 1e-6]
+
+
+@pytest.fixture(scope="module")
+def stats() -> Any:
+    """Import scipy.stats once, and outside of what hypothesis times, or skip."""
+    return pytest.importorskip("scipy.stats", reason="scipy is this test's oracle: pip install scipy")
+
+
+@pytest.mark.parametrize("df", DEGREES)
+def test_the_t_quantile_is_scipys(stats: Any, df: float) -> None:
+    """Ours and scipy's agree to 1e-8, from one degree of freedom to a hundred million."""
+    for p in CHANCES:
+        assert t_quantile(p, df) == pytest.approx(float(stats.t.ppf(p, df)), rel=1e-8, abs=1e-8), p
+
+
+@given(st.floats(1e-4, 1 - 1e-4), st.floats(1, 30_000))
+def test_the_t_quantile_is_scipys_in_between(stats: Any, p: float, df: float) -> None:
+    """Whole and broken degrees of freedom, on both sides of the change of method, agree as well."""
+    assert t_quantile(p, df) == pytest.approx(float(stats.t.ppf(p, df)), rel=1e-8, abs=1e-8)
+
+
+@pytest.mark.parametrize("p", [1e-300, 1e-12, *CHANCES])
+def test_the_normal_quantile_is_scipys(stats: Any, p: float) -> None:
+    """Ours and scipy's agree to 1e-12."""
+    assert normal_quantile(p) == pytest.approx(float(stats.norm.ppf(p)), rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize(("p", "df"), [(0.0, 5), (1.0, 5), (math.nan, 5), (0.9, 0.5), (0.9, math.nan)])
+def test_a_quantile_that_does_not_exist_is_refused(p: float, df: float) -> None:
+    """Chances of 0 and 1 and less than one degree of freedom have no answer."""
+    with pytest.raises(ValueError, match="not"):
+        t_quantile(p, df)
+
+
+SHAPES = [0.1, 0.5, 1.0, 2.5, 20.0, 1000.5, 2e5]
+
+
+@pytest.mark.parametrize("a", SHAPES)
+@pytest.mark.parametrize("b", SHAPES)
+def test_the_beta_quantile_is_scipys(stats: Any, a: float, b: float) -> None:
+    """In both tails and the middle, for shapes from nearly two points to nearly one."""
+    for p in (0.0005, 0.025, 0.5, 0.9, 0.975):
+        expected = float(stats.beta.ppf(p, a, b))
+        assert beta_quantile(p, a, b) == pytest.approx(expected, rel=1e-8, abs=1e-12), p
+
+
+@pytest.mark.parametrize(("p", "a", "b"), [(0.0, 1, 1), (1.0, 1, 1), (0.5, 0, 1), (0.5, 1, -1)])
+def test_a_beta_quantile_that_is_none_is_refused(p: float, a: float, b: float) -> None:
+    """Of no probability, and of shapes that no distribution has."""
+    with pytest.raises(ValueError):
+        beta_quantile(p, a, b)
+
+
+LEVEL = 0.975
+TAIL = (1 - LEVEL) / 2
+
+
+@pytest.mark.parametrize("tasks", [7, 15, 41, 91, 400])
+def test_where_nothing_changed_the_ends_are_the_exact_binomial_ones(tasks: int) -> None:
+    """No break in n tasks excludes the rates above 1 - tail^(1/n) (Clopper and Pearson), and no others."""
+    interval = difference_interval([0.0] * tasks, LEVEL)
+    expected = 1 - TAIL ** (1 / tasks)
+    assert interval.high == pytest.approx(expected, rel=0.01)
+    assert interval.low == pytest.approx(-expected, rel=0.01)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 40), st.integers(0, 40), st.integers(0, 40))
+def test_of_wins_and_losses_it_leaves_out_0_with_the_sign_test(wins: int, losses: int, ties: int) -> None:
+    """Differences of -1, 0 and 1: the lower end is above 0 where the one-sided sign test is significant."""
+    if not wins + losses + ties:
+        return
+    p = float(binom.cdf(losses, wins + losses, 0.5)) if wins + losses else 1.0
+    low = difference_interval([1.0] * wins + [-1.0] * losses + [0.0] * ties, LEVEL).low
+    if abs(p / TAIL - 1) > 0.03:  # at the very level the approximation may say either
+        assert (low > 0) == (p <= TAIL)
+
+
+@pytest.mark.parametrize("tasks", [8, 15, 41])
+def test_the_ends_are_quantiles_of_randomly_weighted_means(tasks: int) -> None:
+    """Simulated: Dirichlet weights over the differences and one more at the bound (Gaffke 2005)."""
+    rng = np.random.default_rng(tasks)
+    differences = rng.uniform(-0.4, 0.6, tasks).tolist()
+    weights = rng.exponential(size=(3_600_000 // (tasks + 1), tasks + 1))
+    weights /= weights.sum(axis=1, keepdims=True)
+    interval = difference_interval(differences, LEVEL)
+    assert interval.low == pytest.approx(np.quantile(weights @ [*differences, -1.0], TAIL), abs=0.003)
+    assert interval.high == pytest.approx(np.quantile(weights @ [*differences, 1.0], 1 - TAIL), abs=0.003)
+
+
+@given(st.lists(st.floats(-1, 1), min_size=1, max_size=30))
+def test_it_holds_the_mean_and_mirrors(differences: list[float]) -> None:
+    """Old and new exchanged give the mirrored interval; it lies within -1..1 around the mean."""
+    interval = difference_interval(differences, LEVEL)
+    mirrored = difference_interval([-difference for difference in differences], LEVEL)
+    mean = sum(differences) / len(differences)
+    assert -1 <= interval.low <= mean + 1e-9
+    assert mean - 1e-9 <= interval.high <= 1
+    assert (mirrored.low, mirrored.high) == pytest.approx((-interval.high, -interval.low), abs=1e-4)
+
+
+def test_ten_thousand_tasks_are_rounded_and_keep_their_ends() -> None:
+    """With many tasks the ends are those of a normal mean, nearly."""
+    random = Random(1)
+    differences = [max(-1.0, min(1.0, random.gauss(0.1, 0.3))) for _ in range(10_000)]
+    error = float(np.std(differences)) / 100
+    interval = difference_interval(differences, LEVEL)
+    middle = float(np.mean(differences))
+    assert interval.low == pytest.approx(middle - 2.24 * error, abs=5e-4)
+    assert interval.high == pytest.approx(middle + 2.24 * error, abs=5e-4)
+
+
+@pytest.mark.parametrize("fall", [0.01, 0.05, 0.1, 0.3])
+def test_so_many_unchanged_tasks_exclude_a_fall_and_one_less_does_not(fall: float) -> None:
+    """86 tasks exclude a fall by 0.05."""
+    needed = tasks_to_exclude(fall, LEVEL)
+    assert difference_interval([0.0] * (needed + 1), LEVEL).low > -fall
+    assert difference_interval([0.0] * (needed - 2), LEVEL).low < -fall
+    assert tasks_to_exclude(0.05, LEVEL) == 86

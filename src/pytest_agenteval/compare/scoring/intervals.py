@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
 from random import Random
@@ -223,23 +223,14 @@ class Estimate(FrozenValue, frozen=True):
     tasks: int
 
 
-def mean_over_tasks(scores: Iterable[tuple[Hashable, float | None]], level: float = 0.95) -> Estimate | None:
+def estimate_of_tasks(scores: Iterable[Sequence[float | None]], level: float = 0.95) -> Estimate | None:
     """Give the mean of the tasks' mean scores with its ``beta_interval``, None if no trial is decided.
 
-    ``scores`` holds pairs of task and score, 0..1 or None for undecided (left out). Every task weighs the
-    same: where some have more decided trials than others, this is not the mean of the trials.
+    ``scores`` holds the scores of each task's trials, 0..1 or None for undecided (left out). Every task
+    weighs the same: where some have more decided trials than others, this is not the mean of the trials.
 
     Raises ValueError for a score outside 0..1 and for a level not between 0 and 1.
     """
-    by_task: dict[Hashable, list[float]] = {}
-    for task, score in scores:
-        if score is not None:
-            by_task.setdefault(task, []).append(score)
-    return estimate_of_tasks(by_task.values(), level)
-
-
-def estimate_of_tasks(scores: Iterable[Sequence[float | None]], level: float = 0.95) -> Estimate | None:
-    """Give the same as ``mean_over_tasks``, for scores that are given task by task."""
     decided = [own for task in scores if (own := decided_scores(task))]
     # Many tasks have one trial, whose mean needs no sum.
     means = [own[0] + 0.0 if len(own) == 1 else mean_score(own) or 0.0 for own in decided]

@@ -1,0 +1,229 @@
+"""Figures over trials and tasks: scores, pass rates, broken tasks, precision and recall."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations, product
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_agenteval.compare.scoring.aggregates import (
+    classify,
+    expected_broken,
+    is_broken,
+    mean_score,
+    pass_at_k,
+    pass_hat_k,
+    pass_rate,
+    task_passed,
+    trial_score,
+)
+from pytest_agenteval.records.plan import Kind
+
+SCORES = st.floats(0, 1)
+WEIGHTS = st.floats(1e-6, 1e6)
+DECIDED = st.lists(st.tuples(SCORES, WEIGHTS), min_size=1, max_size=20)
+GRADES = st.lists(st.tuples(st.none() | SCORES, WEIGHTS), max_size=20)
+
+
+@pytest.mark.parametrize("grades", [[], [(None, 1.0)], [(None, 1.0), (None, 2.0)], [(1.0, 0.0)]])
+def test_nothing_decided_is_no_score_and_not_zero(grades: list[tuple[float | None, float]]) -> None:
+    """A trial about which nothing is known has the score None."""
+    assert trial_score(grades) is None
+
+
+@pytest.mark.parametrize("grade", [(1.1, 1.0), (-0.1, 1.0), (math.nan, 1.0), (1.0, -1.0), (1.0, math.inf)])
+def test_numbers_that_are_no_scores_are_refused(grade: tuple[float, float]) -> None:
+    """A score outside 0..1 or a weight below 0 is a mistake and never averaged in silence."""
+    with pytest.raises(ValueError, match="a number"):
+        trial_score([grade])
+
+
+@given(DECIDED)
+def test_the_score_lies_between_the_lowest_and_the_highest_grade(grades: list[tuple[float, float]]) -> None:
+    """Averaging invents nothing: rounding may not lift a score past the best grade, or below the worst."""
+    score = trial_score(grades)
+    assert score is not None
+    assert min(s for s, _ in grades) <= score <= max(s for s, _ in grades)
+
+
+@given(GRADES, st.randoms())
+def test_the_order_of_the_grades_does_not_matter(
+    grades: list[tuple[float | None, float]], random: Random
+) -> None:
+    """Shuffled grades give the very same number."""
+    shuffled = list(grades)
+    random.shuffle(shuffled)
+    assert trial_score(shuffled) == trial_score(grades)
+
+
+@given(st.lists(st.none() | SCORES, max_size=20))
+def test_the_mean_is_the_trial_score_with_equal_weights(scores: list[float | None]) -> None:
+    """mean_score and trial_score agree where the weights say nothing."""
+    assert mean_score(scores) == pytest.approx(trial_score((score, 1.0) for score in scores), abs=1e-12)
+
+
+def test_the_mean_of_equal_scores_is_that_score() -> None:
+    """Three times 0.7 reaches a threshold of 0.7."""
+    assert mean_score([0.7, 0.7, 0.7]) == 0.7
+
+
+SMALL = [(n, c, k) for n in range(1, 8) for c in range(n + 1) for k in range(1, n + 1)]
+PASSES = st.lists(st.none() | st.booleans(), max_size=12)
+
+
+def test_both_estimators_count_the_choices_of_k_trials() -> None:
+    """pass@k is the share of k-subsets with a pass, pass^k that of k-subsets of passes only."""
+    for n, c, k in SMALL:
+        choices = list(combinations([True] * c + [False] * (n - c), k))
+        some, every = (sum(map(which, choices)) / len(choices) for which in (any, all))
+        assert pass_at_k(n, c, k) == pytest.approx(some, abs=1e-12), (n, c, k)
+        assert pass_hat_k(n, c, k) == pytest.approx(every, abs=1e-12), (n, c, k)
+
+
+@pytest.mark.parametrize(("n", "c", "k"), [(4, 2, 0), (4, 2, -1), (0, 0, 1), (1, 1, 3)])
+def test_what_cannot_be_asked_is_zero(n: int, c: int, k: int) -> None:
+    """No attempts, no trials, or more attempts than trials give 0 in both unbiased figures."""
+    assert pass_at_k(n, c, k) == 0
+    assert pass_hat_k(n, c, k) == 0
+
+
+@pytest.mark.parametrize(("n", "c"), [(3, 4), (3, -1), (-1, -1)])
+def test_impossible_counts_are_refused(n: int, c: int) -> None:
+    """More passes than trials is a mistake of the caller and never a figure."""
+    for figure in (pass_at_k, pass_hat_k):
+        with pytest.raises(ValueError, match="cannot have passed"):
+            figure(n, c, 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "passes", "expected"),
+    [
+        ("capability", [False, True], True),
+        ("capability", [False, False], False),
+        ("regression", [False, True], False),
+        ("regression", [True, True], True),
+        ("mixed", [False, True], False),
+        ("mixed", [True, True], True),
+        ("regression", [True, None], True),
+        ("capability", [None, False], False),
+        ("regression", [None], None),
+        ("capability", [], None),
+    ],
+)
+def test_the_kind_decides_what_a_task_needs(
+    kind: Kind, passes: list[bool | None], expected: bool | None
+) -> None:
+    """Capability needs one passing trial, regression and mixed all; undecided trials have no say."""
+    assert task_passed(kind, passes) is expected
+
+
+@pytest.mark.parametrize("kind", ["capability", "regression", "mixed"])
+def test_a_threshold_below_one_asks_about_the_mean_score(kind: Kind) -> None:
+    """The mean over decided trials must reach it, whatever the kind and however many trials passed."""
+    assert task_passed(kind, [False, False], [0.6, 0.8], 0.7) is True
+    assert task_passed(kind, [True, True], [0.6, 0.7, None], 0.7) is False
+    assert task_passed(kind, [True], [None], 0.7) is None
+
+
+def test_rounding_does_not_cost_a_task_its_threshold() -> None:
+    """0.1, 0.2 and 0.6 have the mean 0.3, and binary fractions may not make it less."""
+    assert task_passed("mixed", [False] * 3, [0.1, 0.2, 0.6], 0.3) is True
+
+
+def test_a_threshold_below_one_without_scores_is_refused() -> None:
+    """Passes alone cannot say whether a mean score reaches a threshold."""
+    with pytest.raises(ValueError, match="scores are needed"):
+        task_passed("mixed", [True], threshold=0.5)
+
+
+def test_an_unknown_kind_is_refused() -> None:
+    """A misspelt kind may not quietly become regression."""
+    with pytest.raises(ValueError, match="'capabilty'"):
+        task_passed("capabilty", [True])  # type: ignore[arg-type]  # the mistake under test
+
+
+@given(PASSES)
+def test_a_pass_rate_leaves_out_what_is_undecided(passes: list[bool | None]) -> None:
+    """Errored and undecided trials change no rate; with nothing else there is no rate."""
+    rate = pass_rate(passes)
+    assert rate == pass_rate([*passes, None])
+    assert rate is None if set(passes) <= {None} else rate is not None and 0 <= rate <= 1
+
+
+ALL, NONE = [True] * 3, [False] * 3
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "broken"),
+    [
+        (ALL, NONE, True),
+        ([True] * 3, [False] * 5, True),
+        (ALL, [False, False, True], False),
+        ([True, True, False], NONE, False),
+        (NONE, ALL, False),
+        ([True] * 2, NONE, False),
+        (ALL, [False] * 2, False),
+        ([], [], False),
+    ],
+)
+def test_broken_is_all_before_and_none_now_from_three_trials_on(
+    old: list[bool], new: list[bool], broken: bool
+) -> None:
+    """Two trials cry wolf, a single pass on the new side or miss on the old one is not broken."""
+    assert is_broken(old, new) is broken
+
+
+def test_only_as_many_passes_as_old_trials_could_break_a_task() -> None:
+    """Three of six passed: one of the twenty ways to call three of them old breaks the task."""
+    wavering = ([True, False, True], [False, True, False])
+    assert expected_broken([wavering]) == pytest.approx(1 / 20)
+    assert expected_broken([wavering, (ALL, NONE), (NONE, ALL)]) == pytest.approx(3 / 20)
+    assert expected_broken([(ALL, ALL), (NONE, NONE), (ALL, [True, False, False])]) == 0
+
+
+@pytest.mark.parametrize(("old", "new"), [(3, 3), (3, 4), (5, 3)])
+def test_the_mean_over_all_outcomes_is_the_chance_to_break(old: int, new: int) -> None:
+    """With a rate p of passing, p^old (1 - p)^new is the truth; the estimate, from counts only, hits it."""
+    rate = 0.6
+    mean = 0.0
+    for outcome in product([True, False], repeat=old + new):
+        chance = rate ** sum(outcome) * (1 - rate) ** (old + new - sum(outcome))
+        mean += chance * expected_broken([(outcome[:old], outcome[old:])])
+    assert mean == pytest.approx(rate**old * (1 - rate) ** new)
+
+
+DECISIONS = st.lists(st.tuples(st.booleans(), st.none() | st.booleans()), max_size=40)
+
+
+@given(DECISIONS)
+def test_each_figure_is_what_its_definition_says(decisions: list[tuple[bool, bool | None]]) -> None:
+    """Counted once more by hand: shares of the acts, of the calls to act, and of all."""
+    found = classify(decisions)
+
+    known = [(should, did) for should, did in decisions if did is not None]
+    acts = [should for should, did in known if did]
+    calls = [did for should, did in known if should]
+    assert found.decided == len(known)
+    assert found.unknown == len(decisions) - len(known)
+    assert found.precision == (sum(acts) / len(acts) if acts else None)
+    assert found.recall == (sum(calls) / len(calls) if calls else None)
+    right = sum(should == did for should, did in known)
+    assert found.accuracy == (right / len(known) if known else None)
+
+
+@given(DECISIONS)
+def test_f1_is_the_harmonic_mean(decisions: list[tuple[bool, bool | None]]) -> None:
+    """Where both shares are there and not both 0; it lies between them, within 0 and 1."""
+    found = classify(decisions)
+
+    precision, recall = found.precision, found.recall
+    if precision is not None and recall is not None and precision + recall > 0:
+        assert found.f1 == pytest.approx(2 * precision * recall / (precision + recall))
+    elif precision is None and recall is None:
+        assert found.f1 is None
+    else:
+        assert found.f1 == 0
