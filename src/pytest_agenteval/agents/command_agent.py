@@ -38,7 +38,14 @@ from pytest_agenteval.processes.process_groups import (
 from pytest_agenteval.processes.threads import in_daemon_thread
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.records.transcript import NO_ANSWER, Message, ToolCall, ToolError, Transcript
+from pytest_agenteval.records.transcript import (
+    NO_ANSWER,
+    UNSEEN_USAGE,
+    Message,
+    ToolCall,
+    ToolError,
+    Transcript,
+)
 from pytest_agenteval.records.truncation import truncated
 from pytest_agenteval.text.errors import TrialBroken
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
@@ -422,7 +429,7 @@ class CommandTrial:
         self._stdout.close()
         # No request was seen, which is no proof that none was sent: its usage is unknown, and not 0.
         if not (self._trajectory or self._ctx.transcript.usage.attempts):
-            self._ctx.transcript.add_unseen_usage()
+            self._ctx.transcript.add_usage(UNSEEN_USAGE)
         record = self._ctx.transcript.event
         if self._process is not None and self._process.cut:
             what = " and ".join(self._process.cut)

@@ -39,7 +39,7 @@ from pytest_agenteval.records.plan import OWN_MODEL
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.records.replies import PricedApart
 from pytest_agenteval.records.tool_spec import shown_value
-from pytest_agenteval.records.transcript import Ask, ToolCall, ToolError, Usage
+from pytest_agenteval.records.transcript import Ask, ToolCall, ToolError, Usage, unanswered_usage
 from pytest_agenteval.text.errors import KeyPath, NoKey, ProviderDown, TrialBroken
 from pytest_agenteval.text.json_values import ABSENT, PathError, compact_json, parse_path, value_at
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
@@ -177,7 +177,7 @@ class AgentEndpoint:
                         raise
             except _Failed as failed:
                 if not failed.again or attempt == ATTEMPTS:
-                    ctx.transcript.add_unanswered(attempt)
+                    ctx.transcript.add_usage(unanswered_usage(attempt))
                     raise self._down(failed, attempt) from None
                 doubled = FIRST_WAIT_S * 2 ** (attempt - 1) * jitter.uniform(0.5, 1)
                 wait_s = min(doubled if failed.wait_s is None else failed.wait_s, LONGEST_WAIT_S)

@@ -36,9 +36,12 @@ from pytest_agenteval.records.transcript import (
     CHANGED_PROMPT,
     UNREAD_REPLY,
     UNREAD_REQUEST,
+    UNREAD_USAGE,
     UNTOLD_TOKENS,
     Ask,
     ToolError,
+    Usage,
+    unanswered_usage,
 )
 from pytest_agenteval.text.errors import CassetteMiss, LimitIgnored, LimitReached, ProviderDown, TrialBroken
 
@@ -258,7 +261,7 @@ class ModelTraffic:
             if response is None and not self.sends:
                 raise self._refuse(request)
             if classified.kind != "auxiliary":  # it may be an ask
-                self._recorder.add_unread(is_sent=response is None)
+                self._recorder.add_usage(UNREAD_USAGE, is_paid=response is None)
             return response
         exchange = self._begin(request, ask)
         recorded = None
@@ -359,7 +362,7 @@ class ModelTraffic:
         out_of_time = self._budget.reached is not None or (seconds_left is not None and seconds_left <= 0)
         failures = [each for each in self._failures if not (each.given_up and out_of_time)]
         if left or failures:
-            self._recorder.add_unanswered(0)  # each was counted when it failed
+            self._recorder.add_usage(unanswered_usage(0))  # each was counted when it failed
         if failures:
             self._recorder.broken = self._recorder.broken or failures[-1].failure
         elif self._failed and self._tape is not None and self._tape.recording:
@@ -391,7 +394,7 @@ class ModelTraffic:
                 self._recorder.event(
                     UNREAD_REQUEST, f"{request.method} {_place(request)}: of no known format"
                 )
-                self._recorder.add_unread(is_sent=False)  # the tapes count those that were sent
+                self._recorder.add_usage(UNREAD_USAGE)  # the tapes count those that were sent
 
     def _begin(self, request: Request, ask: ModelRequest) -> _Exchange:
         with self._lock:
@@ -532,7 +535,7 @@ class ModelTraffic:
             if forgiven and self._failed_in_a_row <= 10:
                 exchange.span.kind = "uncharged"
             self._budget.time.end_span(exchange.span)
-            self._recorder.add_failed_attempts()
+            self._recorder.add_usage(Usage(attempts=1))
             place = _place(exchange.request)
             down = ProviderDown(f"{place}: {why}")
             failed = _Outcome(exchange.ask, exchange.started, ended, down, given_up=not forgiven)

@@ -58,7 +58,7 @@ def open_chat(
 def _note_unanswered(recorder: Recorder, role: str, requests: int) -> None:
     """Count the requests of a call that got no reply: as the agent's, the judge's or the user's."""
     if role == "agent":
-        recorder.add_unanswered(requests)
+        recorder.add_usage(unanswered_usage(requests))
         return
     kind, usage = USER_ASK if role == USER_ROLE else JUDGE_ASK, unanswered_usage(requests)
     recorder.event(kind, f"{role} had no reply", {"role": role, "usage": usage.to_json()})

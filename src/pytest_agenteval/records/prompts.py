@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
+from copy import copy
 from functools import cache
 from importlib.resources import files
 from traceback import extract_tb
@@ -88,14 +89,25 @@ class Prompts:
         self._texts = self.texts
         self._changed = frozenset(changed)
         self.names_read: set[str] = set()
+        self._record: PromptRecord | None = None
         self._parts: dict[str, tuple[tuple[str, str], ...]] = {}
 
     def recorded_by(self, record: PromptRecord) -> Prompts:
-        """Give the same prompts for one trial; each read of a prompt is passed to ``record``."""
-        return RecordedPrompts(self, record)
+        """Give the same prompts for one trial; each that is read, included ones too, goes to ``record``."""
+        prompts = copy(self)
+        prompts._record, prompts.names_read, prompts.broken = record, set(), None
+        prompts.texts = _RecordedTexts(self._texts, prompts)
+        return prompts
 
     def record_read(self, name: str) -> None:
-        """Record that a prompt is read; does nothing outside of a trial."""
+        """Record that the agent reads a prompt, for agents that fill in ``texts`` themselves.
+
+        Does nothing outside of a trial.
+        """
+        if self._record is not None:
+            for part, of_text in self.parts(name):
+                self.names_read.add(part)
+                self._record(part, of_text)
 
     def digest(self) -> str:
         """Give a digest of every text."""
@@ -129,6 +141,7 @@ class Prompts:
 
     def render(self, name: str, /, **values: Any) -> str:
         """Fill in the template of that name; raises PromptBroken for a file that replaced the agent's own."""
+        self.record_read(name)
         if name not in self._texts:
             raise NoPrompt(name, self._texts)
         try:
@@ -147,50 +160,29 @@ class Prompts:
 PromptRecord = Callable[[str, str], None]
 
 
-class RecordedPrompts(Prompts):
-    """The prompts of one trial: each that is read, included ones too, is passed to ``record``."""
-
-    def __init__(self, prompts: Prompts, record: PromptRecord) -> None:
-        self._texts, self._changed, self._parts = prompts._texts, prompts._changed, prompts._parts
-        self._record, self.names_read = record, set()
-        self.texts = _RecordedTexts(self._texts, self.record_read, self.names_read)
-
-    def render(self, name: str, /, **values: Any) -> str:
-        self.record_read(name)
-        return super().render(name, **values)
-
-    def record_read(self, name: str) -> None:
-        """Record that the agent reads a prompt, for agents that fill in ``texts`` themselves."""
-        for part, of_text in self.parts(name):
-            self.names_read.add(part)
-            self._record(part, of_text)
-
-
 class _RecordedTexts(dict[str, str]):
     """The texts of one trial's prompts, by name: to take one of them, or all, is to read it."""
 
-    def __init__(
-        self, texts: Mapping[str, str], record_read: Callable[[str], None], names_read: set[str]
-    ) -> None:
+    def __init__(self, texts: Mapping[str, str], prompts: Prompts) -> None:
         super().__init__(texts)
-        self._record_read, self._names_read = record_read, names_read
+        self._prompts = prompts
 
     def __getitem__(self, name: str) -> str:
-        self._record_read(name)
+        self._prompts.record_read(name)
         return super().__getitem__(name)
 
     def get(self, name: str, default: Any = None) -> Any:
         if name in self:
-            self._record_read(name)
+            self._prompts.record_read(name)
         return super().get(name, default)
 
     def items(self) -> Any:
         """Return all of them, to be combined elsewhere: ``record_read`` reports which of them matter."""
-        self._names_read.update(self)
+        self._prompts.names_read.update(self)
         return super().items()
 
     def values(self) -> Any:
-        self._names_read.update(self)
+        self._prompts.names_read.update(self)
         return super().values()
 
 
@@ -221,35 +213,32 @@ class Form:
     """
 
     def __init__(self, text: str) -> None:
-        self._template, self.names = _form(text)
+        from jinja2 import StrictUndefined, TemplateSyntaxError
+        from jinja2.nodes import Name, Node
+        from jinja2.sandbox import SandboxedEnvironment
+
+        environment = SandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+        try:
+            nodes = list(environment.parse(text).find_all(Node))
+        except TemplateSyntaxError as wrong:
+            raise InvalidForm(wrong.lineno, wrong.message or "no template") from None
+        for node in nodes:
+            # What is not listed is refused, so that later kinds of jinja2 are refused as well.
+            if type(node).__name__ not in _IN_FORMS:
+                raise InvalidForm(node.lineno, f"{type(node).__name__.lower()} in the template")
+        names: dict[str, int] = {}
+        for node in nodes:
+            if isinstance(node, Name):
+                names.setdefault(node.name, node.lineno)
+        # jinja2 puts the template itself there, whatever the values are.
+        if "self" in names:
+            raise InvalidForm(names["self"], "the name self, which templates keep for themselves")
+        self._template: Template = environment.from_string(text)
+        self.names: Mapping[str, int] = names
 
     def render(self, values: Mapping[str, object]) -> str:
         """Write every value into its place, as ``str`` gives it."""
         return self._template.render(values).strip()
-
-
-def _form(text: str) -> tuple[Template, Mapping[str, int]]:
-    from jinja2 import StrictUndefined, TemplateSyntaxError
-    from jinja2.nodes import Name, Node
-    from jinja2.sandbox import SandboxedEnvironment
-
-    environment = SandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    try:
-        nodes = list(environment.parse(text).find_all(Node))
-    except TemplateSyntaxError as wrong:
-        raise InvalidForm(wrong.lineno, wrong.message or "no template") from None
-    for node in nodes:
-        # What is not listed is refused, so that later kinds of jinja2 are refused as well.
-        if type(node).__name__ not in _IN_FORMS:
-            raise InvalidForm(node.lineno, f"{type(node).__name__.lower()} in the template")
-    names: dict[str, int] = {}
-    for node in nodes:
-        if isinstance(node, Name):
-            names.setdefault(node.name, node.lineno)
-    # jinja2 puts the template itself there, whatever the values are.
-    if "self" in names:
-        raise InvalidForm(names["self"], "the name self, which templates keep for themselves")
-    return environment.from_string(text), names
 
 
 _IN_FORMS = frozenset({"Template", "Output", "TemplateData", "Name", "If", "Not", "And", "Or"})

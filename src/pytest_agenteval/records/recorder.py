@@ -17,7 +17,6 @@ from pytest_agenteval.records.transcript import (
     NOT_FINISHED,
     OTHER_ROLES,
     PROMPT_READ,
-    UNREAD_USAGE,
     UNSEEN_CALLS,
     UNSEEN_USAGE,
     Ask,
@@ -29,7 +28,6 @@ from pytest_agenteval.records.transcript import (
     Transcript,
     Usage,
     models_of,
-    unanswered_usage,
 )
 from pytest_agenteval.records.truncation import truncated, truncated_call, truncated_text
 from pytest_agenteval.text.errors import CassetteMiss, key_path_text
@@ -40,53 +38,23 @@ def is_ended(call: ToolCall) -> bool:
     return call.error.type != NOT_FINISHED if call.error else call.result is not None
 
 
-def completed_calls(
-    seen: Sequence[ToolCall], returned: Sequence[ToolCall], untimed: Collection[int]
-) -> list[ToolCall]:
-    """Add to the calls that were seen the results and times of returned ones with equal ids.
-
-    ``untimed`` are the places of calls that nobody saw being made: a reply requested them, and a later
-    request had their results. When they were made in between is unknown.
-    """
-    remaining = list(returned)
-    completed = []
-    for at, call in enumerate(seen):
-        other = _take(remaining, _by_id, call)
-        if other is not None and at in untimed:
-            timed = other if other.ended else call
-            outcome = call if is_ended(call) else other
-            call = replace(
-                call, result=outcome.result, error=outcome.error, started=timed.started, ended=timed.ended
-            )
-        completed.append(call)
-    return completed
+# Clients of MCP put the server's name before that of the tool.
+_SERVER = re.compile(r"__|[./]")
 
 
-def unseen_calls(seen: Sequence[ToolCall], returned: Sequence[ToolCall]) -> list[ToolCall]:
-    """Give the returned calls that were not seen, by id, then by tool and arguments, then by tool."""
-    remaining, unseen = list(seen), list(returned)
-    for identity in (_by_id, _by_arguments, lambda call: re.split(r"__|[./]", call.tool)[-1]):
-        # The last one leaves out the server's name, which clients of MCP put before that of the tool.
-        unseen = [call for call in unseen if _take(remaining, identity, call) is None]
-    return unseen
-
-
-def united_calls(seen: Sequence[ToolCall], returned: Sequence[ToolCall]) -> list[ToolCall]:
-    """Give all calls: those that are returned, in their order, then those that only were seen.
-
-    Two calls are the same if tool and id are equal, else if tool and arguments are.
-    """
-    remaining = list(seen)
-    by_id = [_take(remaining, _by_id, call) for call in returned]
-    united = []
-    for call, match in zip(returned, by_id, strict=True):
-        other = match or _take(remaining, _by_arguments, call)
-        # An outcome that was seen is preferred to one that the agent reports.
-        if other is not None:
-            outcome = {name: getattr(other, name) for name in ("result", "error", "started", "ended", "tape")}
-            call = replace(call, **outcome)
-        united.append(call)
-    return [*united, *remaining]
+def counterparts(
+    calls: Sequence[ToolCall], others: Sequence[ToolCall], *identities: Callable[[ToolCall], Any]
+) -> list[ToolCall | None]:
+    """Give for each call the one of the others that is the same: by the first identity, else by the next."""
+    left = list(others)
+    found: dict[int, ToolCall] = {}
+    for identity in identities:
+        for at, call in enumerate(calls):
+            if at not in found:
+                place = next((n for n, each in enumerate(left) if identity(each) == identity(call)), None)
+                if place is not None:
+                    found[at] = left.pop(place)
+    return [found.get(at) for at in range(len(calls))]
 
 
 def _by_id(call: ToolCall) -> Any:
@@ -97,9 +65,8 @@ def _by_arguments(call: ToolCall) -> Any:
     return call.tool, call.args, call.raw_args
 
 
-def _take(calls: list[ToolCall], identity: Callable[[ToolCall], Any], like: ToolCall) -> ToolCall | None:
-    at = next((at for at, call in enumerate(calls) if identity(call) == identity(like)), None)
-    return None if at is None else calls.pop(at)
+def _by_bare_name(call: ToolCall) -> Any:
+    return _SERVER.split(call.tool)[-1]
 
 
 class _Conversation:
@@ -180,26 +147,11 @@ class Recorder:
         """Return the messages of a conversation so far."""
         return list(self._conversations[phase - 1].messages)
 
-    def add_failed_attempts(self, number: int = 1) -> None:
-        """Count requests that brought no reply."""
+    def add_usage(self, usage: Usage, *, is_paid: bool = False) -> None:
+        """Add what requests took that brought no reply, or none that can be read."""
         with self._lock:
-            self.usage = self.usage + Usage(attempts=number)
-
-    def add_unanswered(self, requests: int) -> None:
-        """Count requests to which no attempt brought a reply: what they took is unknown."""
-        with self._lock:
-            self.usage = self.usage + unanswered_usage(requests)
-
-    def add_unread(self, *, is_sent: bool) -> None:
-        """Count a request to a model that cannot be read: its usage is unknown, and paid if it was sent."""
-        with self._lock:
-            self.usage = self.usage + UNREAD_USAGE
-            self.paid = self.paid + UNREAD_USAGE if is_sent else self.paid
-
-    def add_unseen_usage(self) -> None:
-        """Note that models may have been called unseen: what the trial took is unknown."""
-        with self._lock:
-            self.usage = self.usage + UNSEEN_USAGE
+            self.usage = self.usage + usage
+            self.paid = self.paid + usage if is_paid else self.paid
 
     def pay(self, usage: Usage) -> None:
         """Count usage that is really paid in this run; a reply from a tape costs nothing again."""
@@ -377,8 +329,9 @@ class Recorder:
         calls = [replace(call, error=None) if waits else call for call, waits in pairs]
         with self._lock:
             if self._asks:
-                unseen = unseen_calls(self._calls, calls)
-                self._calls = completed_calls(self._calls, calls, self._untimed_calls)
+                same = counterparts(calls, self._calls, _by_id, _by_arguments, _by_bare_name)
+                unseen = [call for call, seen in zip(calls, same, strict=True) if seen is None]
+                self._complete(calls)
                 if unseen and self._has_requested_calls:
                     names = ", ".join(dict.fromkeys(call.tool for call in unseen))
                     self.event(UNSEEN_CALLS, f"the agent tells of calls that no reply asked for: {names}")
@@ -388,7 +341,7 @@ class Recorder:
                 open_places = [place for place in self._pending_calls if not is_ended(self._calls[place])]
                 self._pending_calls = {place: self._pending_calls[place] for place in open_places}
                 return
-            self._calls = [truncated_call(call) for call in united_calls(self._calls, calls)]
+            self._calls = list(map(truncated_call, self._united(calls)))
             self.leave_open(place for place, waits in enumerate(is_open) if waits)
             for message in returned.messages:
                 content, inner = truncated_text(message.content), tuple(map(truncated_call, message.calls))
@@ -404,6 +357,34 @@ class Recorder:
             self.turn = max([ask.turn for ask in returned.asks], default=self.turn)
             self.offer_tools(returned.tools)
             self.last_words = returned.last_words or self.last_words
+
+    def _complete(self, returned: Sequence[ToolCall]) -> None:
+        """Take results and times of returned calls with equal ids into the calls that nobody saw being made.
+
+        A reply requested these, and a later request had their results: when they were made in between is
+        unknown.
+        """
+        for at, other in enumerate(counterparts(self._calls, returned, _by_id)):
+            if other is not None and at in self._untimed_calls:
+                call = self._calls[at]
+                timed, outcome = other if other.ended else call, call if is_ended(call) else other
+                result, error = outcome.result, outcome.error
+                self._calls[at] = replace(
+                    call, result=result, error=error, started=timed.started, ended=timed.ended
+                )
+
+    def _united(self, returned: Sequence[ToolCall]) -> list[ToolCall]:
+        """Give all calls: those that are returned, in their order, then those that only were seen.
+
+        An outcome that was seen is preferred to one that the agent reports.
+        """
+        same = counterparts(returned, self._calls, _by_id, _by_arguments)
+        names = ("result", "error", "started", "ended", "tape")
+        united = [
+            call if seen is None else replace(call, **{name: getattr(seen, name) for name in names})
+            for call, seen in zip(returned, same, strict=True)
+        ]
+        return [*united, *(call for call in self._calls if not any(call is seen for seen in same))]
 
     def add_miss(self, miss: CassetteMiss) -> None:
         """Write down a request that is not recorded, and what is recorded instead."""
