@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
-from typing import Any, Literal, NoReturn, get_args
+from typing import Any, Literal, get_args
 
 from pytest_agenteval.graders.judge.rubric import Rubric
 from pytest_agenteval.graders.judge.verdicts import Judgement
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.records.transcript import Usage
-from pytest_agenteval.tasks.documents import read_bytes, short_path
+from pytest_agenteval.tasks.documents import short_path
+from pytest_agenteval.tasks.row_tables import Report, csv_lines, json_lines, read_text
 from pytest_agenteval.tasks.validation import value_text
 from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, did_you_mean
 
@@ -29,7 +28,6 @@ NO_COLUMNS = ("scores", "scale")
 """What a CSV file has no single column for."""
 
 JSON_LINES, CSV = (".jsonl", ".ndjson"), (".csv",)
-A_ROW = "an object with input, output and scores"
 
 Scale = tuple[float, float]
 ZERO_TO_ONE: Scale = (0.0, 1.0)
@@ -120,84 +118,49 @@ def read_label_rows(path: Path, dimensions: Sequence[str], problems: list[Proble
     Raises ProblemsFound where nothing can be read at all. In a CSV file, columns named like one of the
     ``dimensions`` hold its labels.
     """
-    suffix = path.suffix.lower()
+    suffix, file = path.suffix.lower(), short_path(path)
     if suffix not in (*JSON_LINES, *CSV):
-        _refuse_file(path, None, "a file of labels that ends in .jsonl or .csv", repr(path.name))
-    text = _file_text(path)
+        expected = "a file of labels that ends in .jsonl or .csv"
+        raise ProblemsFound([Problem(file, None, (), expected, repr(path.name))])
+    text = read_text(path)
+
+    def report(line: int, expected: str, found: str, hint: str = "", path: KeyPath = ()) -> None:
+        problems.append(Problem(file, line, path, expected, found, hint))
+
     if suffix in CSV:
-        return list(_csv_rows(path, text, dimensions, problems))
-    return list(_json_rows(path, text, problems))
+        lines = csv_lines(text, ",", report)
+        names = [name.strip() for name in lines[0][1]] if lines else []
+        places = _column_places(names, dimensions, report)
+        return [_csv_row(line, names, places, cells) for line, cells in lines[1:]]
+    rows = []
+    for line, value in json_lines(text, report):
+        if isinstance(value, dict):
+            for key in (key for key in value if key not in ROW_KEYS):
+                hint = did_you_mean(key, ROW_KEYS)
+                report(line, f"one of {', '.join(ROW_KEYS)}", f"unknown key {key!r}", hint, (key,))
+            rows.append(LabelRow(line, value, {}))
+        else:
+            report(line, "an object with input, output and scores", value_text(value))
+    return rows
 
 
-def _file_text(path: Path) -> str:
-    data = read_bytes(path)
-    try:
-        # Excel begins its CSV files in UTF-8 with a byte order mark, which would be part of the first name.
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as broken:
-        line = data.count(b"\n", 0, broken.start) + 1
-        _refuse_file(path, line, "a text in UTF-8", f"the byte 0x{data[broken.start]:02x}")
-
-
-def _json_rows(path: Path, text: str, problems: list[Problem]) -> Iterator[LabelRow]:
-    # Not splitlines: U+2028 and the like may stand within a text of JSON.
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
+def _column_places(names: Sequence[str], dimensions: Sequence[str], report: Report) -> dict[str, KeyPath]:
+    """Give, by column, where a line of JSON would have what it holds; other columns are reported."""
+    singles = [key for key in ROW_KEYS if key not in NO_COLUMNS]
+    columns = (*singles, "input.NAME", *(f"score.{name}" for name in dimensions))
+    places: dict[str, KeyPath] = {}
+    for name in names:
+        place = _column_place(name, singles, dimensions)
+        if place is not None and place not in places.values():
+            places[name] = place
             continue
-        try:
-            value = _decode(line)
-        except (ValueError, RecursionError) as broken:
-            deep = isinstance(broken, RecursionError)
-            found = broken.msg if isinstance(broken, json.JSONDecodeError) else str(broken)
-            found = "more levels than can be read" if deep else found
-            problems.append(Problem(short_path(path), number, (), "one JSON object in one line", found))
-            continue
-        if not isinstance(value, dict):
-            problems.append(Problem(short_path(path), number, (), A_ROW, value_text(value)))
-            continue
-        problems += _unknown_keys(path, number, value, ROW_KEYS)
-        yield LabelRow(number, value, {})
-
-
-def _csv_rows(
-    path: Path, text: str, dimensions: Sequence[str], problems: list[Problem]
-) -> Iterator[LabelRow]:
-    # Without newline="" line breaks within quoted cells would be changed. Strict, so that a quote that is
-    # never closed is an error and does not swallow the rest of the file.
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    try:
-        head = [name.strip() for name in next(reader, [])]
-        singles = [key for key in ROW_KEYS if key not in NO_COLUMNS]
-        columns = (*singles, "input.NAME", *(f"score.{name}" for name in dimensions))
-        places: dict[str, KeyPath] = {}
-        for name in head:
-            place = _column_place(name, singles, dimensions)
-            if place is not None and place not in places.values():
-                places[name] = place
-                continue
-            found = f"unknown column {name!r}" if place is None else f"a second column {name!r}"
-            near = did_you_mean(name, columns) if place is None else ""
-            expected = f"one of {', '.join(columns)}"
-            problems.append(Problem(short_path(path), 1, (name,), expected, found, near))
-        before = reader.line_num
-        for cells in reader:
-            # A cell in quotes may span lines: a row is named by its first one.
-            line, before = before + 1, reader.line_num
-            if not any(cell.strip() for cell in cells):
-                continue
-            if len(cells) != len(head):
-                expected = f"{len(head)} cells, as the first line has"
-                hint = "a text with commas or line breaks stands in double quotes"
-                problems.append(Problem(short_path(path), line, (), expected, f"{len(cells)}", hint))
-                continue
-            yield _csv_row(line, head, places, cells)
-    except csv.Error as broken:
-        expected = "CSV: cells between commas, in double quotes where needed"
-        _refuse_file(path, reader.line_num, expected, str(broken))
+        found = f"unknown column {name!r}" if place is None else f"a second column {name!r}"
+        near = did_you_mean(name, columns) if place is None else ""
+        report(1, f"one of {', '.join(columns)}", found, near, (name,))
+    return places
 
 
 def _column_place(name: str, singles: Sequence[str], dimensions: Sequence[str]) -> KeyPath | None:
-    """Give where a line of JSON would have what a column holds; None for an unknown column."""
     kind, _, rest = name.partition(".")
     if kind == "input" and rest:
         return ("input", rest)
@@ -208,56 +171,26 @@ def _column_place(name: str, singles: Sequence[str], dimensions: Sequence[str]) 
     return (name,) if name in singles else None
 
 
-def _csv_row(line: int, head: Sequence[str], places: Mapping[str, KeyPath], cells: Sequence[str]) -> LabelRow:
+def _csv_row(
+    line: int, names: Sequence[str], places: Mapping[str, KeyPath], cells: Sequence[str]
+) -> LabelRow:
     """Put cells where a line of JSON would have them; an empty cell is no value."""
     parts: dict[str, Any] = {"scores": {}}
-    for name, cell in zip(head, cells, strict=True):
+    for name, cell in zip(names, cells, strict=True):
         place = places.get(name)
         # What is judged, and what is shown with it, may be an empty text: an agent may answer nothing.
         if place is None or (place[0] not in ("input", "output") and not cell.strip()):
             continue
-        value: Any = _cell_number(cell) if place[0] == "scores" else cell
+        value: Any = cell
+        if place[0] == "scores":
+            # Anything else stays text, so that the problem can quote it.
+            with suppress(ValueError):
+                value = float(cell)
         if len(place) == 1:
             parts[str(place[0])] = value
         else:
             parts.setdefault(str(place[0]), {})[place[1]] = value
     return LabelRow(line, parts, {place: name for name, place in places.items()})
-
-
-def _cell_number(cell: str) -> Any:
-    """Give a cell's number; anything else stays text, so that the problem can quote it."""
-    try:
-        return float(cell)
-    except ValueError:
-        return cell
-
-
-def _unknown_keys(path: Path, line: int, value: Iterable[str], keys: Sequence[str]) -> Iterator[Problem]:
-    for key in value:
-        if key not in keys:
-            expected, found = f"one of {', '.join(keys)}", f"unknown key {key!r}"
-            yield Problem(short_path(path), line, (key,), expected, found, did_you_mean(key, keys))
-
-
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    # The json module takes the last of two equal keys in silence: one of two labels would be lost.
-    value = dict(pairs)
-    if len(value) < len(pairs):
-        twice = next(key for place, (key, _) in enumerate(pairs) if key in dict(pairs[:place]))
-        raise ValueError(f"the key {twice!r} stands there twice")
-    return value
-
-
-def _refuse_constant(text: str) -> NoReturn:
-    # Python's json module reads NaN and Infinity, which RFC 8259 does not allow, as numbers.
-    raise ValueError(f"{text}, which is no JSON")
-
-
-_decode = json.JSONDecoder(object_pairs_hook=_unique_keys, parse_constant=_refuse_constant).decode
-
-
-def _refuse_file(path: Path, line: int | None, expected: str, found: str) -> NoReturn:
-    raise ProblemsFound([Problem(short_path(path), line, (), expected, found)]) from None
 
 
 def read_labels(path: Path, rubric: Rubric, scale: Scale = ZERO_TO_ONE) -> tuple[LabelledExample, ...]:

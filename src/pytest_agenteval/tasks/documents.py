@@ -95,7 +95,7 @@ def parse_document(path: Path, data: bytes) -> ParsedDocument:
     text = _decode(data, file)
     try:
         if is_json(path):
-            value = _read_json(text, file)
+            value = read_json(text, file)
         else:
             from pytest_agenteval.tasks.yaml_reading import read_yaml
 
@@ -146,7 +146,8 @@ class NotJson(ValueError):
     """Raised for a number that JSON does not know, or for a key that appears twice."""
 
 
-def _read_json(text: str, file: str) -> JSON:
+def read_json(text: str, file: str) -> JSON:
+    """Read a JSON text strictly; raises ProblemsFound, each with its line, or RecursionError."""
     try:
         value: JSON = STRICT_JSON.decode(text)
         return value

@@ -1,4 +1,7 @@
-"""Reads tables whose rows become tasks: CSV, JSON, JSON Lines and datasets; lists the problems of rows."""
+"""Reads tables of rows: CSV, JSON, JSON Lines and datasets; lists the problems of rows.
+
+Rows become tasks, and the examples of a calibration.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,11 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, TypeAlias
 
-from pytest_agenteval.tasks.documents import STRICT_JSON, read_bytes, short_path
+from pytest_agenteval.tasks.documents import STRICT_JSON, read_bytes, read_json, short_path
 from pytest_agenteval.tasks.suite_spec import RowSource
 from pytest_agenteval.tasks.validation import value_text
 from pytest_agenteval.text.errors import Problem, ProblemsFound
@@ -19,6 +22,11 @@ from pytest_agenteval.text.json_values import jsonable
 
 # How many rows with problems are listed one by one; further ones are only counted.
 MOST_PROBLEMS = 20
+SCHEME = "hf://"
+SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
+
+Report: TypeAlias = Callable[..., None]
+"""Takes what is wrong with a row: its line, what is expected, what was found and, perhaps, a hint."""
 
 
 class RowProblems:
@@ -49,9 +57,6 @@ class RowProblems:
         raise ProblemsFound(found)
 
 
-SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
-
-
 class Row(NamedTuple):
     """One row: its line, or its number where the table has no lines, and its values by column."""
 
@@ -69,37 +74,35 @@ class RowTable(NamedTuple):
 def read_table(path: Path, source: RowSource, problems: RowProblems) -> RowTable:
     """Read a table by the ending of its name; the problems of rows that cannot be read are added.
 
-    Raises ProblemsFound where the file is no text. Without rows, or with a wrong first line, the table has no
-    row, and that is added as well.
+    Raises ProblemsFound where the file is no text, or no list of JSON. Without rows, or with a wrong first
+    line, the table has no row, and that is added as well.
     """
-    text = _text(path, source.encoding)
-    wrong = _BrokenRows(short_path(path), problems)
-    suffix = path.suffix.lower()
+    hint = "save the file as UTF-8, or say `rows: {file: ..., encoding: cp949}`"
+    text = read_text(path, source.encoding, hint)
+    file, suffix, before = short_path(path), path.suffix.lower(), problems.rows
+
+    def report(line: int | None, expected: str, found: str, hint: str = "") -> None:
+        problems.add([Problem(file, line, (), expected, found, hint)])
+
     if suffix in (".csv", ".tsv"):
-        table = _read_csv(text, source.delimiter or _delimiter(text, suffix), wrong)
+        table = _table_of(csv_lines(text, source.delimiter or _delimiter(text, suffix), report), report)
     else:
-        rows = list(_json_list(text, wrong) if suffix == ".json" else _json_lines(text, wrong))
+        values = _json_list(text, file) if suffix == ".json" else json_lines(text, report)
+        rows = []
+        for line, value in values:
+            if isinstance(value, dict):
+                rows.append(Row(line, value))
+            else:
+                report(line, "a JSON object: a map from columns to values", value_text(value))
         # Rows of JSON may lack a key: the table has every column that any of them has.
         table = RowTable(tuple(dict.fromkeys(name for row in rows for name in row.values)), rows)
-    if not table.rows and not wrong:
-        wrong.add(1, "at least one row", "none")
+    if not table.rows and problems.rows == before:
+        report(1, "at least one row", "none")
     return table
 
 
-class _BrokenRows:
-    """What is wrong with the rows of one file."""
-
-    def __init__(self, file: str, wrong: RowProblems) -> None:
-        self._file, self._all, self._before = file, wrong, wrong.rows
-
-    def __bool__(self) -> bool:
-        return self._all.rows > self._before
-
-    def add(self, line: int | None, expected: str, found: str, hint: str = "") -> None:
-        self._all.add([Problem(self._file, line, (), expected, found, hint)])
-
-
-def _text(path: Path, encoding: str) -> str:
+def read_text(path: Path, encoding: str = "UTF-8", hint: str = "save the file as UTF-8") -> str:
+    """Read a table's text, whose line ends stay as they are; raises ProblemsFound where it is none."""
     data = read_bytes(path)
     # Excel's "Unicode text" is UTF-16.
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -109,16 +112,13 @@ def _text(path: Path, encoding: str) -> str:
     try:
         return data.decode(encoding)
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        hint = "save the file as UTF-8, or say `rows: {file: ..., encoding: cp949}`"
-        _refuse(path, line, f"a text in {encoding}", f"the byte 0x{data[error.start]:02x}", hint)
+        line, found = data.count(b"\n", 0, error.start) + 1, f"the byte 0x{data[error.start]:02x}"
+        problem = Problem(short_path(path), line, (), f"a text in {encoding}", found, hint)
     # An unknown name, a codec that does not give text, or a zero byte in the name.
     except (LookupError, ValueError):
-        _refuse(path, None, "the name of an encoding, as in cp949", repr(encoding))
-
-
-def _refuse(path: Path, line: int | None, expected: str, found: str, hint: str = "") -> NoReturn:
-    raise ProblemsFound([Problem(short_path(path), line, (), expected, found, hint)]) from None
+        expected = "the name of an encoding, as in cp949"
+        problem = Problem(short_path(path), None, (), expected, repr(encoding))
+    raise ProblemsFound([problem])
 
 
 def _delimiter(text: str, suffix: str) -> str:
@@ -129,22 +129,23 @@ def _delimiter(text: str, suffix: str) -> str:
     return "," if "," in first else next((mark for mark in ";\t" if mark in first), ",")
 
 
-def _read_csv(text: str, delimiter: str, wrong: _BrokenRows) -> RowTable:
-    # newline="": a line break within quotes is the cell's own.
+def csv_lines(text: str, delimiter: str, report: Report) -> list[tuple[int, list[str]]]:
+    """Give the cells of each row that is not blank, with its line; the first row names the columns."""
+    # newline="": a line break within quotes is the cell's own. Strict, so that a quote that is never closed
+    # is an error and does not swallow the rest of the file.
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    lines: list[tuple[int, list[str]]] = []
     # The csv module refuses cells of more than 128 KiB, by a bound for the whole process, which is put back.
     longest = csv.field_size_limit(sys.maxsize)
-    try:
-        return _rows_of(_cells(reader, wrong), wrong)
-    finally:
-        csv.field_size_limit(longest)
-
-
-def _cells(reader: Any, wrong: _BrokenRows) -> Iterator[tuple[int, list[str]]]:
     begins = 1
     try:
         for cells in reader:
-            yield begins, cells
+            width = len(lines[0][1]) if lines else len(cells)
+            if len(cells) == width and any(cell.strip() for cell in cells):
+                lines.append((begins, cells))
+            elif any(cell.strip() for cell in cells):
+                hint = "a text with a delimiter in it stands in quotes" if len(cells) > width else ""
+                report(begins, f"{width} cells, as the first line has", f"{len(cells)}", hint)
             # A cell in quotes may have several lines: the next row begins behind the last of them.
             begins = reader.line_num + 1
     except csv.Error as broken:
@@ -153,97 +154,62 @@ def _cells(reader: Any, wrong: _BrokenRows) -> Iterator[tuple[int, list[str]]]:
             hint = "a cell that begins with a quote ends with one; within it a quote is written twice"
         elif "expected after" in reason:
             hint = "within a cell in quotes a quote is written twice"
-        wrong.add(begins, "a table in CSV", reason, hint)
+        report(begins, "a table in CSV", reason, hint)
+    finally:
+        csv.field_size_limit(longest)
+    return lines
 
 
-def _rows_of(lines: Iterable[tuple[int, list[str]]], wrong: _BrokenRows) -> RowTable:
-    columns: tuple[str, ...] = ()
-    rows: list[Row] = []
-    for line, cells in lines:
-        if not any(cells):  # a blank line, or one of nothing but delimiters
-            continue
-        if not columns:
-            columns = tuple(cell.strip() for cell in cells)
-            for at, name in enumerate(columns):
-                if not name:
-                    wrong.add(line, f"a name for column {at + 1}", "nothing")
-                elif name in columns[:at]:
-                    again = f"{name!r} a second time, in column {at + 1}"
-                    wrong.add(line, "each column's name only once", again)
-            if wrong:
-                # Without right columns every row would be wrong as well.
-                return RowTable(columns, ())
-        elif len(cells) != len(columns):
-            hint = "a text with a delimiter in it stands in quotes" if len(cells) > len(columns) else ""
-            wrong.add(line, f"{len(columns)} cells, as the first line has", f"{len(cells)}", hint)
-        else:
-            rows.append(Row(line, dict(zip(columns, cells, strict=True))))
-    return RowTable(columns, rows)
+def _table_of(lines: Sequence[tuple[int, list[str]]], report: Report) -> RowTable:
+    if not lines:
+        return RowTable((), ())
+    line, names = lines[0]
+    columns = tuple(name.strip() for name in names)
+    for at, name in enumerate(columns):
+        if not name:
+            report(line, f"a name for column {at + 1}", "nothing")
+        elif name in columns[:at]:
+            report(line, "each column's name only once", f"{name!r} a second time, in column {at + 1}")
+    # Without right columns every row would be wrong as well.
+    is_right = all(columns) and len(set(columns)) == len(columns)
+    rows = [Row(line, dict(zip(columns, cells, strict=True))) for line, cells in lines[1:]]
+    return RowTable(columns, rows if is_right else ())
 
 
-def _json_lines(text: str, wrong: _BrokenRows) -> Iterator[Row]:
+def json_lines(text: str, report: Report) -> Iterator[tuple[int, Any]]:
+    """Give the value of each line that is not blank, with its number."""
     # Not splitlines: JSON's texts may hold what Unicode calls a line break.
     for line, written in enumerate(text.split("\n"), start=1):
         if written.strip():
             try:
                 value = STRICT_JSON.decode(written)
             except RecursionError:
-                wrong.add(line, "lists and maps not nested too deeply", "more levels than can be read")
+                report(line, "lists and maps not nested too deeply", "more levels than can be read")
             except ValueError as broken:
-                wrong.add(line, "a JSON object", _reason(broken))
+                reason = broken.msg if isinstance(broken, json.JSONDecodeError) else str(broken)
+                report(line, "a JSON object", reason)
             else:
-                yield from _checked(value, line, wrong)
+                yield line, value
 
 
-def _checked(value: Any, line: int, wrong: _BrokenRows) -> Iterator[Row]:
-    if isinstance(value, dict):
-        yield Row(line, value)
-    else:
-        wrong.add(line, "a JSON object: a map from columns to values", value_text(value))
-
-
-def _reason(broken: ValueError) -> str:
-    return broken.msg if isinstance(broken, json.JSONDecodeError) else str(broken)
-
-
-def _json_list(text: str, wrong: _BrokenRows) -> Iterator[Row]:
-    """Read a list element by element, so that each has its line."""
-    at, line, counted = _next(text, 0), 1, 0
-    if text[at : at + 1] != "[":
-        try:
-            whole = json.loads(text)
-        except (ValueError, RecursionError):
-            whole = text[:40]
-        wrong.add(1, "a list of JSON objects", value_text(whole))
-        return
-    at = _next(text, at + 1)
-    while text[at : at + 1] not in ("]", ""):
-        line += text.count("\n", counted, at)
-        counted = at
-        try:
-            value, at = STRICT_JSON.raw_decode(text, at)
-        except (ValueError, RecursionError) as broken:
-            broken_at = broken.lineno if isinstance(broken, json.JSONDecodeError) else line
-            found = _reason(broken) if isinstance(broken, ValueError) else "more levels than can be read"
-            wrong.add(broken_at, "a JSON object", found)
-            return
-        yield from _checked(value, line, wrong)
-        at = _next(text, at)
-        if text[at : at + 1] == ",":
-            at = _next(text, at + 1)
-        elif text[at : at + 1] != "]":
-            break
-    if text[at : at + 1] != "]" or _next(text, at + 1) != len(text):
-        wrong.add(text.count("\n", 0, at) + 1, "a comma, or ] as the list's end", repr(text[at : at + 20]))
-
-
-def _next(text: str, at: int) -> int:
-    while at < len(text) and text[at] in " \t\r\n":
-        at += 1
-    return at
-
-
-SCHEME = "hf://"
+def _json_list(text: str, file: str) -> Iterator[tuple[int, Any]]:
+    """Give each value of a list with its line; raises ProblemsFound where there is no such list."""
+    try:
+        values = read_json(text, file)
+    except RecursionError:
+        values = "more levels than can be read"
+    if not isinstance(values, list):
+        raise ProblemsFound([Problem(file, 1, (), "a list of JSON objects", value_text(values))])
+    line, seen, end = 1, 0, text.index("[") + 1
+    # Decoded once more, one by one, for their places.
+    for _ in values:
+        begin = end
+        while text[begin] in ", \t\r\n":
+            begin += 1
+        line += text.count("\n", seen, begin)
+        value, end = STRICT_JSON.raw_decode(text, begin)
+        seen = begin
+        yield line, value
 
 
 class DatasetProblem(Exception):
@@ -254,22 +220,13 @@ class DatasetProblem(Exception):
         self.expected, self.found, self.hint = expected, found, hint
 
 
-class DatasetName(NamedTuple):
-    """Which rows of which dataset; ``name`` is ``owner/name``, or the folder of a saved one."""
-
-    name: str
-    config: str | None = None
-    split: str | None = None
-    revision: str | None = None
-
-
-def is_saved_dataset(path: Path) -> bool:
+def is_saved_dataset(path: Path | None) -> bool:
     """Whether a folder is what ``Dataset.save_to_disk`` writes."""
     names = ("dataset_info.json", "dataset_dict.json", "state.json")
-    return path.is_dir() and any((path / name).is_file() for name in names)
+    return path is not None and path.is_dir() and any((path / name).is_file() for name in names)
 
 
-def read_dataset(wanted: DatasetName, folder: Path | None) -> RowTable:
+def read_dataset(source: RowSource, split: str | None, folder: Path | None) -> RowTable:
     """Read one split of a dataset, from its folder or by its name; rows are counted from 1.
 
     Raises DatasetProblem.
@@ -285,30 +242,25 @@ def read_dataset(wanted: DatasetName, folder: Path | None) -> RowTable:
         ) from None
     try:
         if folder is not None:
-            every = datasets.load_from_disk(str(folder))
+            found = datasets.load_from_disk(str(folder))
         else:
-            every = datasets.load_dataset(
-                wanted.name, wanted.config, split=wanted.split, revision=wanted.revision
-            )
+            name, revision = source.dataset, source.revision
+            found = datasets.load_dataset(name, source.config, split=split, revision=revision)
     # The hub, the network and the loading script of a dataset raise errors of any kind.
     except Exception as raised:
-        found = " ".join(f"{type(raised).__name__}: {raised}".split())[:400]
-        raise DatasetProblem("a dataset that can be read", found) from None
-    return _table(_one_split(every, wanted.split if folder is not None else None))
+        reason = " ".join(f"{type(raised).__name__}: {raised}".split())[:400]
+        raise DatasetProblem("a dataset that can be read", reason) from None
+    if isinstance(found, dict):  # DatasetDict is one
+        found = _one_split(found, None if folder is None else split)
+    rows = [Row(number, jsonable(values)) for number, values in enumerate(found, start=1)]
+    return RowTable(tuple(map(str, found.column_names)), rows)
 
 
-def _one_split(every: Any, split: str | None) -> Any:
-    if not isinstance(every, dict):  # DatasetDict is one
-        return every
-    names = ", ".join(map(str, every))
-    if split is None and len(every) == 1:
-        (split,) = every
-    if split not in every:
+def _one_split(splits: Mapping[str, Any], split: str | None) -> Any:
+    if split is None and len(splits) == 1:
+        (split,) = splits
+    if split not in splits:
+        expected = f"the name of one of the dataset's splits: {', '.join(map(str, splits))}"
         found = "none is named" if split is None else repr(split)
-        raise DatasetProblem(f"the name of one of the dataset's splits: {names}", found, "say `split: ...`")
-    return every[split]
-
-
-def _table(dataset: Any) -> RowTable:
-    rows = [Row(number, jsonable(values)) for number, values in enumerate(dataset, start=1)]
-    return RowTable(tuple(map(str, dataset.column_names)), rows)
+        raise DatasetProblem(expected, found, "say `split: ...`")
+    return splits[split]

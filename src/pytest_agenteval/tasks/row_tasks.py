@@ -6,16 +6,16 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.tasks.documents import STRICT_JSON, ParsedDocument, short_path
 from pytest_agenteval.tasks.row_tables import (
     SCHEME,
     SUFFIXES,
-    DatasetName,
     DatasetProblem,
     Row,
     RowProblems,
@@ -36,7 +36,6 @@ from pytest_agenteval.text.json_values import (
     value_at,
 )
 
-Fill: TypeAlias = Callable[[Mapping[str, Any]], Any]
 _COLUMN = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 
 
@@ -57,73 +56,77 @@ class TemplateProblem(NamedTuple):
     hint: str = ""
 
 
+class _Column(NamedTuple):
+    """A column that a template names: the steps to its value in a row, and how the value is read."""
+
+    steps: KeyPath
+    reading: str
+
+    def value(self, row: Mapping[str, Any]) -> Any:
+        """Give the value for a row, None where it has none; raises UnreadableCell."""
+        value, read = value_at(row, self.steps), READINGS.get(self.reading)
+        value = None if value is ABSENT else value
+        return value if read is None else read(value)
+
+
 class RowTemplate:
     """A value of a suite file that is filled in with one row after another."""
 
     def __init__(self, value: Any, columns: Sequence[str]) -> None:
-        self._columns = columns
+        self._value, self._columns = value, columns
         self.problems: list[TemplateProblem] = []
-        self._constant, self._fill = value, self._filling(value, ())
+        # Each text with columns, parsed once: what stands around them, and the columns.
+        self._parsed: dict[str, tuple[list[str], list[_Column]]] = {}
+        for path, text in _texts(value, ()):
+            pieces = _COLUMN.split(text)
+            if len(pieces) > 1:
+                self._parsed[text] = pieces[0::2], [self._column(name, path) for name in pieces[1::2]]
 
     def filled(self, row: Mapping[str, Any]) -> Any:
         """Give the value for a row; raises UnreadableCell.
 
         Where the row has no value, the key of the map or the place in the list is left out.
         """
-        return self._constant if self._fill is None else self._fill(row)
+        return self._fill(self._value, row)
 
-    def _filling(self, value: Any, path: KeyPath) -> Fill | None:
-        """Give the function that fills a value in; None for a value without columns."""
+    def _fill(self, value: Any, row: Mapping[str, Any]) -> Any:
         if isinstance(value, str):
-            return self._of_text(value, path)
+            return self._fill_text(value, row)
+        # A null that the template itself has stays; one that the row gives leaves its place out.
         if isinstance(value, Mapping):
-            return _of_map({key: (inner, self._filling(inner, (*path, key))) for key, inner in value.items()})
+            filled = ((key, self._fill(inner, row)) for key, inner in value.items())
+            return {key: inner for key, inner in filled if inner is not ABSENT}
         if isinstance(value, list | tuple):
-            return _of_list([(inner, self._filling(inner, (*path, at))) for at, inner in enumerate(value)])
-        return None
+            return [inner for each in value if (inner := self._fill(each, row)) is not ABSENT]
+        return value
 
-    def _of_text(self, text: str, path: KeyPath) -> Fill | None:
-        pieces = _COLUMN.split(text)
-        if len(pieces) == 1:
-            return None
-        cells = [self._cell(written, path) for written in pieces[1::2]]
+    def _fill_text(self, text: str, row: Mapping[str, Any]) -> Any:
+        if text not in self._parsed:
+            return text
+        around, columns = self._parsed[text]
         # A column that stands alone gives the value of the row itself, of whatever type.
-        if len(cells) == 1 and not pieces[0].strip() and not pieces[2].strip():
-            return cells[0]
-        texts = pieces[0::2]
+        if len(columns) == 1 and not any(map(str.strip, around)):
+            value = columns[0].value(row)
+            return ABSENT if value is None else value
+        cells = [cell_text(column.value(row)) for column in columns]
+        return around[0] + "".join(map("".join, zip(cells, around[1:], strict=True)))
 
-        def fill(row: Mapping[str, Any]) -> str:
-            inner = (cell_text(cell(row)) for cell in cells)
-            return texts[0] + "".join(f"{value}{text}" for value, text in zip(inner, texts[1:], strict=True))
-
-        return fill
-
-    def _cell(self, written: str, path: KeyPath) -> Fill:
-        """Give the function that takes a column's value out of a row."""
+    def _column(self, written: str, path: KeyPath) -> _Column:
         name, bar, reading = (part.strip() for part in written.rpartition("|"))
         # The name of a column may itself have a bar.
         if not bar or written.strip() in self._columns:
             name, reading = written.strip(), ""
-        if name in self._columns:
-            steps: KeyPath = (name,)
-        else:
-            try:
+        steps: KeyPath = (name,)
+        if name not in self._columns:
+            with suppress(PathError):
                 steps = parse_path(name)
-            except PathError:
-                steps = (name,)
         if steps[0] not in self._columns:
             known = f"a column: one of {nearest_names(name, self._columns)}"
             self.problems.append(TemplateProblem(path, known, repr(name), did_you_mean(name, self._columns)))
-
-        def take(row: Mapping[str, Any]) -> Any:
-            value = value_at(row, steps)
-            return None if value is ABSENT else value
-
-        read = READINGS.get(reading)
-        if reading and read is None:
+        if reading and reading not in READINGS:
             known, hint = f"one of {', '.join(READINGS)} behind |", did_you_mean(reading, READINGS)
             self.problems.append(TemplateProblem(path, known, repr(reading), hint))
-        return take if read is None else lambda row: read(take(row))
+        return _Column(steps, reading)
 
 
 def has_columns(value: Any, path: KeyPath = ()) -> bool:
@@ -135,7 +138,16 @@ def has_columns(value: Any, path: KeyPath = ()) -> bool:
             value = value[step]
         except (LookupError, TypeError):
             break
-    return any(map(_COLUMN.search, _texts(value)))
+    return any(_COLUMN.search(text) for _, text in _texts(value, ()))
+
+
+def _texts(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
+    """Give each text in a value with its path."""
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, Mapping | list | tuple):
+        for step, inner in value.items() if isinstance(value, Mapping) else enumerate(value):
+            yield from _texts(inner, (*path, step))
 
 
 def cell_text(value: Any) -> str:
@@ -143,37 +155,6 @@ def cell_text(value: Any) -> str:
     if isinstance(value, str):
         return value
     return "" if value is None else compact_json(value)
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping | list | tuple):
-        for inner in value.values() if isinstance(value, Mapping) else value:
-            yield from _texts(inner)
-
-
-def _of_map(entries: Mapping[str, tuple[Any, Fill | None]]) -> Fill | None:
-    if not any(fill for _, fill in entries.values()):
-        return None
-
-    def fill_map(row: Mapping[str, Any]) -> dict[str, Any]:
-        values = {key: value if fill is None else fill(row) for key, (value, fill) in entries.items()}
-        # A null that the template itself has stays; one that the row gives leaves the key out.
-        return {key: value for key, value in values.items() if value is not None or entries[key][1] is None}
-
-    return fill_map
-
-
-def _of_list(entries: Sequence[tuple[Any, Fill | None]]) -> Fill | None:
-    if not any(fill for _, fill in entries):
-        return None
-
-    def fill_list(row: Mapping[str, Any]) -> list[Any]:
-        values = [(value if fill is None else fill(row), fill) for value, fill in entries]
-        return [value for value, fill in values if value is not None or fill is None]
-
-    return fill_list
 
 
 def _number(value: Any) -> Any:
@@ -289,11 +270,10 @@ def _tasks_of_table(
     rows: Rows, document: ParsedDocument, at: KeyPath, wrong: RowProblems
 ) -> Iterator[RowTask]:
     before = wrong.rows
-    source = _Source(source_of(rows), rows.split, document, at)
-    table, name, file = source.read(wrong)
+    table, name, file = _read_source(rows, document, at, wrong)
     if not table.rows and wrong.rows > before:
         return
-    compiled = _compiled(rows, table, document, at, is_split=source.split_is_datasets)
+    compiled = _compiled(rows, table, document, at)
     place = partial(RowPlace, document, at, _as_written(rows), name, file)
     wanted = {
         column: value if isinstance(value, list | tuple) else (value,) for column, value in rows.where.items()
@@ -316,12 +296,9 @@ def _is_meant(row: Row, wanted: Mapping[str, Sequence[Any]]) -> bool:
     return True
 
 
-def _compiled(
-    rows: Rows, table: RowTable, document: ParsedDocument, at: KeyPath, *, is_split: bool
-) -> RowTemplate:
+def _compiled(rows: Rows, table: RowTable, document: ParsedDocument, at: KeyPath) -> RowTemplate:
     """Make the template of a task; raises ProblemsFound where it names unknown columns."""
-    template = _template(rows, table.columns, is_split=is_split)
-    compiled = RowTemplate(template, table.columns)
+    compiled = RowTemplate(_template(rows, table.columns), table.columns)
     # Some keys of a task have another name in the suite's file.
     keys: Mapping[KeyPath, KeyPath] = {
         ("metadata", "failure_bucket"): ("bucket",),
@@ -346,41 +323,40 @@ def source_of(rows: Rows) -> RowSource:
     return RowSource(file=name)
 
 
-class _Source:
-    """The table that a suite names."""
+def _read_source(
+    rows: Rows, document: ParsedDocument, at: KeyPath, wrong: RowProblems
+) -> tuple[RowTable, str, Path | None]:
+    """Give the table that a suite names, its name, and its file, if it is one; raises ProblemsFound."""
+    source = source_of(rows)
+    path = rows_path(source, document.path.parent)
 
-    def __init__(self, source: RowSource, split: str | None, document: ParsedDocument, at: KeyPath) -> None:
-        self._source, self._document, self._at, self._split = source, document, at, split
-        self._path = rows_path(source, document.path.parent)
-        # A split that is neither one of ours nor a column is one of the dataset.
-        self.split_is_datasets = split is not None and split not in SPLITS and not has_columns(split)
+    def problem(key: str, expected: str, found: str, hint: str = "") -> ProblemsFound:
+        return ProblemsFound([_in_suite(document, (*at, key), expected, found, hint)])
 
-    def read(self, wrong: RowProblems) -> tuple[RowTable, str, Path | None]:
-        """Give the table, its name, and its file, if it is one; raises ProblemsFound."""
-        source, path = self._source, self._path
-        if (source.file is None) == (source.dataset is None):
-            found = "both" if source.file else "neither"
-            raise self._problem("rows", "either `file` or `dataset`", found)
-        if source.dataset is not None or (path is not None and is_saved_dataset(path)):
-            name = source.dataset or source.file or ""
-            split = source.split or (self._split if self.split_is_datasets else None)
-            folder = path if path is not None and is_saved_dataset(path) else None
-            try:
-                table = read_dataset(DatasetName(name, source.config, split, source.revision), folder)
-            except DatasetProblem as broken:
-                raise self._problem("rows", broken.expected, broken.found, broken.hint) from None
-            return table, name if folder else f"{SCHEME}{name}", None
-        if path is None or not path.is_file():
-            expected = f"a file: {short_path(self._document.path.parent / (source.file or ''))}"
-            raise self._problem("rows", expected, f"{source.file!r}, which is not there")
-        if path.suffix.lower() not in SUFFIXES:
-            raise self._problem("rows", f"a file that ends with {', '.join(SUFFIXES)}", repr(source.file))
-        if self.split_is_datasets:
-            raise self._problem("split", "dev or held_out: a file has no splits", repr(self._split))
-        return read_table(path, source, wrong), path.name, path
+    if (source.file is None) == (source.dataset is None):
+        raise problem("rows", "either `file` or `dataset`", "both" if source.file else "neither")
+    folder = path if is_saved_dataset(path) else None
+    if source.dataset is not None or folder is not None:
+        name = source.dataset or source.file or ""
+        split = source.split or (rows.split if _split_is_of_dataset(rows) else None)
+        try:
+            table = read_dataset(source, split, folder)
+        except DatasetProblem as broken:
+            raise problem("rows", broken.expected, broken.found, broken.hint) from None
+        return table, name if folder else f"{SCHEME}{name}", None
+    if path is None or not path.is_file():
+        expected = f"a file: {short_path(document.path.parent / (source.file or ''))}"
+        raise problem("rows", expected, f"{source.file!r}, which is not there")
+    if path.suffix.lower() not in SUFFIXES:
+        raise problem("rows", f"a file that ends with {', '.join(SUFFIXES)}", repr(source.file))
+    if _split_is_of_dataset(rows):
+        raise problem("split", "dev or held_out: a file has no splits", repr(rows.split))
+    return read_table(path, source, wrong), path.name, path
 
-    def _problem(self, key: str, expected: str, found: str, hint: str = "") -> ProblemsFound:
-        return ProblemsFound([_in_suite(self._document, (*self._at, key), expected, found, hint)])
+
+def _split_is_of_dataset(rows: Rows) -> bool:
+    """Whether the split is one of the dataset: it is neither one of ours nor a column."""
+    return rows.split is not None and rows.split not in SPLITS and not has_columns(rows.split)
 
 
 def rows_path(source: RowSource, folder: Path) -> Path | None:
@@ -394,7 +370,7 @@ def _in_suite(document: ParsedDocument, path: KeyPath, expected: str, found: str
     return Problem(short_path(document.path), document.line_of(path), path, expected, found, hint)
 
 
-def _template(rows: Rows, columns: Sequence[str], *, is_split: bool) -> dict[str, Any]:
+def _template(rows: Rows, columns: Sequence[str]) -> dict[str, Any]:
     task: dict[str, Any] = {}
     id = rows.id or ("id" if "id" in columns else None)
     if id is not None:
@@ -402,7 +378,7 @@ def _template(rows: Rows, columns: Sequence[str], *, is_split: bool) -> dict[str
     task["input"] = {"content": _column(rows.input, columns)} if isinstance(rows.input, str) else rows.input
     task["graders"] = rows.graders
     task |= {key: value for key in TASK_KEYS if (value := getattr(rows, key)) is not None}
-    if rows.split is not None and not is_split:
+    if rows.split is not None and not _split_is_of_dataset(rows):
         task["split"] = rows.split
     if rows.bucket is not None:
         bucket = _column(rows.bucket, columns) if rows.bucket in columns else rows.bucket
