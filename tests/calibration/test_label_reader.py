@@ -143,8 +143,8 @@ def test_every_problem_of_json_lines_is_told_at_once(here: Path) -> None:
     assert "hint:     did you mean 'order'?" in problems[3]
     assert "found:    'a', which line 1 has too" in problems[4]
     assert "did you mean 'human'?" in problems[9]
-    assert "the key 'input' stands there twice" in problems[11]
-    assert "NaN, which is no JSON" in problems[12]
+    assert "the key 'input' a second time" in problems[11]
+    assert "NaN, which JSON does not know" in problems[12]
 
 
 def test_every_problem_of_a_csv_file_is_told_at_once(here: Path) -> None:
@@ -194,7 +194,7 @@ def test_a_csv_file_without_what_the_rubric_shows(here: Path) -> None:
             b"input,output,tone\n\xff,b,1\n",
             "a.csv:2 | expected: a text in UTF-8 | found:    the byte 0xff",
         ),
-        ("a.csv", b'input,output,tone\n"a"b,c,1\n', "a.csv:2 | expected: CSV: cells between commas"),
+        ("a.csv", b'input,output,tone\n"a"b,c,1\n', "a.csv:2 | expected: a table in CSV"),
     ],
 )
 def test_what_is_no_file_of_labels(here: Path, name: str, content: bytes, expected: str) -> None:

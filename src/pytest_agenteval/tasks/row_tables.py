@@ -256,7 +256,7 @@ def read_dataset(source: RowSource, split: str | None, folder: Path | None) -> R
     return RowTable(tuple(map(str, found.column_names)), rows)
 
 
-def _one_split(splits: Mapping[str, Any], split: str | None) -> Any:
+def _one_split(splits: Mapping[Any, Any], split: str | None) -> Any:
     if split is None and len(splits) == 1:
         (split,) = splits
     if split not in splits:

@@ -5,18 +5,23 @@ A rubric file is YAML between two lines of dashes, then the text that judges are
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from itertools import count
 from pathlib import Path
 from string import ascii_uppercase
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
+
+from msgspec import Meta
 
 from pytest_agenteval.chat.chat import ChatMessage
 from pytest_agenteval.records.prompts import Form, InvalidForm, Prompts, read_templates
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.tasks.yaml_reading import YamlLineIndex, read_yaml
+from pytest_agenteval.tasks.documents import ParsedDocument, short_path
+from pytest_agenteval.tasks.task_spec import Named, NamedBesideOthers, Number, Spec, check_named, expects
+from pytest_agenteval.tasks.validation import read_spec
+from pytest_agenteval.tasks.yaml_reading import read_yaml
 from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, did_you_mean
 from pytest_agenteval.text.json_values import json_digest
 
@@ -181,10 +186,38 @@ def _number(number: float) -> str:
 
 _PARTS = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
-# Nothing has a silent default: a rubric states everything that its scores depend on.
-_NEEDED = ("name", "version", "scale", "dimensions", "combine", "shows", "output")
-_KEYS = (*_NEEDED, "candidates")
 A_NAME = "a name of small letters, digits and _"
+
+
+class ScaleSpec(Spec, frozen=True, kw_only=True):
+    """The lowest and the highest score that a judge can give."""
+
+    low: Annotated[Number, expects("a number")]
+    high: Annotated[Number, expects("a number")]
+
+
+class RubricSpec(Spec, frozen=True, kw_only=True):
+    """The front matter of a rubric: nothing that its scores depend on has a silent default."""
+
+    name: Annotated[str, Meta(pattern=rf"^{_NAME.pattern}\Z"), expects(A_NAME)]
+    version: Annotated[int | NamedBesideOthers, expects("a text or a whole number")]
+    scale: ScaleSpec
+    dimensions: Annotated[
+        Mapping[str, Annotated[Named, expects("what it asks, as text")]],
+        Meta(min_length=1),
+        expects("a map of names, each to what it asks"),
+    ]
+    combine: Annotated[Combine, expects(f"one of {', '.join(get_args(Combine))}")]
+    shows: Annotated[
+        Mapping[str, Annotated[Named, expects("what the value is, as text")]],
+        Meta(min_length=1),
+        expects("a map of names, each to what the value is"),
+    ]
+    output: Annotated[str, expects("the name of the shown value that is judged")]
+    candidates: Annotated[bool, expects("true or false")] = False
+
+    def __post_init__(self) -> None:
+        check_named(self.version)
 
 
 def read_rubric(text: str, where: str = "rubric") -> Rubric:
@@ -196,8 +229,30 @@ def read_rubric(text: str, where: str = "rubric") -> Rubric:
         expected = "--- on the first line, then YAML, then --- on a line of its own"
         raise ProblemsFound([Problem(where, 1, (), expected, _start(text))])
     # The empty line stands for the opening dashes, so that problems name the lines of the file.
-    head = f"\n{parts[1]}"
-    return _Reader(where, head, read_yaml(head, where)).rubric(text, parts.end())
+    front = f"\n{parts[1]}"
+    head, body = ParsedDocument(Path(where), front, read_yaml(front, where)), text[parts.end() :]
+    spec, problems = None, list(_body_problems(body, text.count("\n", 0, parts.end()), head))
+    try:
+        spec = read_spec(RubricSpec, head)
+        problems += _front_problems(spec, head)
+    except ProblemsFound as wrong:
+        problems += wrong.problems
+    if problems or spec is None:
+        raise ProblemsFound(sorted(problems, key=lambda problem: problem.line or 0))
+    return Rubric(
+        name=spec.name,
+        version=str(spec.version),
+        # A question may be written over several lines of YAML; the prompt has it on one.
+        dimensions=tuple(Dimension(name, " ".join(says.split())) for name, says in spec.dimensions.items()),
+        low=spec.scale.low,
+        high=spec.scale.high,
+        combine=spec.combine,
+        shows=spec.shows,
+        output=spec.output,
+        text=text,
+        body=body,
+        candidates=spec.candidates,
+    )
 
 
 @cache
@@ -219,143 +274,48 @@ def read_rubric_file(file: Path) -> Rubric:
     return read_rubric(file.read_text(encoding="utf-8"), file.name)
 
 
-class _Reader:
-    """Reads one front matter, and collects what is wrong with it."""
-
-    def __init__(self, where: str, head: str, front_matter: Any) -> None:
-        self._where, self._head = where, head
-        self._front_matter: Mapping[str, Any] = front_matter if isinstance(front_matter, dict) else {}
-        self._problems: list[Problem] = []
-        if not isinstance(front_matter, dict):
-            self._wrong((), f"a map with {', '.join(_NEEDED)}", front_matter)
-
-    def rubric(self, text: str, start: int) -> Rubric:
-        """Make the rubric; raises ProblemsFound with all problems, in the file's order."""
-        self._keys()
-        low, high = self._scale()
-        shows = self._texts("shows", "what the value is")
-        questions = self._texts("dimensions", "what it asks")
-        # A reply gives its reason under this key, beside the dimensions.
-        if RATIONALE in questions:
-            self._problem(("dimensions", RATIONALE), f"another name than {RATIONALE}", repr(RATIONALE))
-        # A question may be written over several lines of YAML; the prompt has it on one.
-        dimensions = tuple(Dimension(name, " ".join(str(says).split())) for name, says in questions.items())
-        rubric = Rubric(
-            name=self._text("name"),
-            version=self._version(),
-            dimensions=dimensions,
-            low=low,
-            high=high,
-            combine=self._combine(low, high),
-            shows=shows,
-            output=self._output(shows),
-            text=text,
-            body=text[start:],
-            candidates=self._candidates(),
-        )
-        self._check_body(rubric.body, text.count("\n", 0, start), shows)
-        if self._problems:
-            raise ProblemsFound(sorted(self._problems, key=lambda problem: problem.line or 0))
-        return rubric
-
-    def _keys(self) -> None:
-        for key in self._front_matter:
-            if key not in _KEYS:
-                expected, hint = f"one of {', '.join(_KEYS)}", did_you_mean(key, _KEYS)
-                self._problem((key,), expected, f"unknown key {key!r}", hint)
-        for key in _NEEDED:
-            if self._front_matter and key not in self._front_matter:
-                self._problem((key,), f"all of {', '.join(_NEEDED)}", f"no key {key!r}")
-
-    def _text(self, key: str) -> str:
-        value = self._front_matter.get(key)
-        if key in self._front_matter and not (isinstance(value, str) and _NAME.fullmatch(value)):
-            self._wrong((key,), A_NAME, value)
-        return str(value)
-
-    def _version(self) -> str:
-        value = self._front_matter.get("version")
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        if "version" in self._front_matter and not whole and not (isinstance(value, str) and value.strip()):
-            self._wrong(("version",), "a text or a whole number", value)
-        return str(value)
-
-    def _scale(self) -> tuple[float, float]:
-        scale = self._front_matter.get("scale", {"low": 0, "high": 1})
-        if not isinstance(scale, dict) or set(scale) != {"low", "high"}:
-            self._wrong(("scale",), "a map with low and high", scale)
-            return 0.0, 1.0
-        for key, value in scale.items():
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                self._wrong(("scale", key), "a number", value)
-                return 0.0, 1.0
-        if scale["low"] >= scale["high"]:
-            self._wrong(("scale", "high"), f"a number above {scale['low']}", scale["high"])
-            return 0.0, 1.0
-        return scale["low"], scale["high"]
-
-    def _texts(self, key: str, what: str) -> Mapping[str, str]:
-        texts = self._front_matter.get(key)
-        if not isinstance(texts, dict) or not texts:
-            if key in self._front_matter:
-                self._wrong((key,), f"a map of names, each to {what}", texts)
-            return {}
-        for name, text in texts.items():
+def _front_problems(spec: RubricSpec, head: ParsedDocument) -> Iterator[Problem]:
+    """Find what is wrong with a front matter whose values are of the right kinds."""
+    low, high = spec.scale.low, spec.scale.high
+    for key, names in (("dimensions", spec.dimensions), ("shows", spec.shows)):
+        for name in names:
             if not _NAME.fullmatch(name):
-                self._problem((key, name), A_NAME, repr(name))
-            if not isinstance(text, str) or not text.strip():
-                self._wrong((key, name), f"{what}, as text", text)
-        return texts
+                yield _problem(head, (key, name), A_NAME, repr(name))
+    # A reply gives its reason under this key, beside the dimensions.
+    if RATIONALE in spec.dimensions:
+        expected = f"another name than {RATIONALE}"
+        yield _problem(head, ("dimensions", RATIONALE), expected, repr(RATIONALE))
+    if low >= high:
+        yield _problem(head, ("scale", "high"), f"a number above {low:g}", f"{high:g}")
+    if spec.combine == "majority" and (high - low) % 1:
+        expected = "mean or median on a scale that has no whole steps"
+        yield _problem(head, ("combine",), expected, f"majority from {low:g} to {high:g}")
+    if spec.output not in spec.shows:
+        yield _problem(head, ("output",), f"one of {', '.join(spec.shows)}", repr(spec.output))
 
-    def _combine(self, low: float, high: float) -> Combine:
-        ways = get_args(Combine)
-        value = self._front_matter.get("combine", "mean")
-        if value not in ways:
-            self._wrong(("combine",), f"one of {', '.join(ways)}", value)
-            return "mean"
-        if value == "majority" and (high - low) % 1:
-            expected = "mean or median on a scale that has no whole steps"
-            self._problem(("combine",), expected, f"majority from {low} to {high}")
-        combine: Combine = value
-        return combine
 
-    def _output(self, shows: Mapping[str, str]) -> str:
-        value = self._front_matter.get("output")
-        if "output" in self._front_matter and shows and value not in shows:
-            self._wrong(("output",), f"one of {', '.join(shows)}", value)
-        return str(value)
+def _body_problems(body: str, above: int, head: ParsedDocument) -> Iterator[Problem]:
+    """Check that the text, with ``above`` lines before it, writes all that is shown and nothing else."""
+    file, shows = short_path(head.path), head.value.get("shows") if isinstance(head.value, dict) else None
+    try:
+        form = Form(body)
+    except InvalidForm as refused:
+        expected = "text with values as {{ name }} and {% if name %}, nothing that changes them"
+        yield Problem(file, above + refused.line, (), expected, refused.found)
+        return
+    if not isinstance(shows, dict) or not shows:
+        return
+    for name, line in form.names.items():
+        if name not in shows:
+            expected, hint = f"one of {', '.join(shows)}", did_you_mean(name, shows)
+            yield Problem(file, above + line, (), expected, f"the unknown value {name!r}", hint)
+    for name in shows:
+        if name not in form.names:
+            yield _problem(head, ("shows", name), f"{{{{ {name} }}}} in the text below", "a text without it")
 
-    def _candidates(self) -> bool:
-        value = self._front_matter.get("candidates", False)
-        if not isinstance(value, bool):
-            self._wrong(("candidates",), "true or false", value)
-        return value is True
 
-    def _check_body(self, body: str, above: int, shows: Mapping[str, str]) -> None:
-        """Check that the text, with ``above`` lines before it, writes all that is shown and nothing else."""
-        try:
-            form = Form(body)
-        except InvalidForm as refused:
-            expected = "text with values as {{ name }} and {% if name %}, nothing that changes them"
-            self._problems.append(Problem(self._where, above + refused.line, (), expected, refused.found))
-            return
-        for name, line in form.names.items():
-            if shows and name not in shows:
-                expected, hint = f"one of {', '.join(shows)}", did_you_mean(name, shows)
-                found = f"the unknown value {name!r}"
-                self._problems.append(Problem(self._where, above + line, (), expected, found, hint))
-        for name in shows:
-            if name not in form.names:
-                self._problem(("shows", name), f"{{{{ {name} }}}} in the text below", "a text without it")
-
-    def _wrong(self, path: KeyPath, expected: str, value: object) -> None:
-        from pytest_agenteval.tasks.validation import value_text
-
-        self._problem(path, expected, value_text(value))
-
-    def _problem(self, path: KeyPath, expected: str, found: str, hint: str = "") -> None:
-        line = YamlLineIndex(self._head).line_of(path)
-        self._problems.append(Problem(self._where, line, path, expected, found, hint))
+def _problem(head: ParsedDocument, path: KeyPath, expected: str, found: str) -> Problem:
+    return Problem(short_path(head.path), head.line_of(path), path, expected, found)
 
 
 def _start(text: str) -> str:
