@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+from pytest_agenteval.calibration.analysis import analyze_calibration
+from pytest_agenteval.calibration.calibration_file import read_calibration
+from pytest_agenteval.calibration.document import calibration_json
+from pytest_agenteval.calibration.labels import CalibrationAnswers, ExampleJudgement
+from pytest_agenteval.graders.judge.panel import ask_judges
+from pytest_agenteval.records.plan import Model
+from pytest_agenteval.registry.registry import Registry
 from tests.suites import write
 
 RUBRIC = """---
@@ -136,6 +145,33 @@ def project(root: Path, more: str = "", examples: Iterable[Any] | None = None) -
             "evals/calibration/tidy.jsonl": jsonl(rows() if examples is None else examples),
         },
     )
+
+
+def calibrated(
+    root: Path, *judges: str, more: str = "", examples: Iterable[Any] | None = None
+) -> dict[str, Any]:
+    """Give what a project's calibration finds of these judges, without a run of pytest."""
+    project(root, more, examples)
+    plan = read_calibration(root / FILE, root, Registry())
+    conftest: dict[str, Any] = {}
+    exec(CONFTEST, conftest)
+    models = [Model(name, name, offline=True) for name in judges]
+
+    async def answers() -> CalibrationAnswers:
+        asks = []
+        for example in plan.examples:
+            for repetition in range(1, plan.repeats + 1):
+                task = SimpleNamespace(input=example.values)
+                case = SimpleNamespace(task=task, seed=f"{example.id} {repetition}")
+                made: Any = [
+                    SimpleNamespace(model=model, chat=conftest["Judge"](case, conftest["SCORES"][model.name]))
+                    for model in models
+                ]
+                judgement = await ask_judges(plan.rubric, example.values, made)
+                asks.append(ExampleJudgement(example, repetition, judgement))
+        return CalibrationAnswers(tuple(models), tuple(asks))
+
+    return calibration_json(analyze_calibration(plan, asyncio.run(answers())))
 
 
 def found_in(root: Path, name: str = "tidy") -> dict[str, Any]:

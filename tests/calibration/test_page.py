@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_agenteval.reports.calibration_report import calibration_page, format_shortfall, format_statistic
-from tests.calibration.judges import figures, found_in, project, rows
-from tests.suites import run
+from pytest_agenteval.reports.calibration_report import calibration_page, format_statistic
+from tests.calibration.judges import calibrated, figures, rows
 
-pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("few_draws")
 
 EVIL = '</td></table><script>alert("hi")</script><img src="http://example.com/x.png" onerror=alert(1)>'
 
@@ -38,47 +37,31 @@ class Elements(HTMLParser):
         return [attrs for name, attrs in self.tags if name == tag]
 
 
-@pytest.fixture(scope="module")
-def noisy_files() -> dict[str, str]:
-    """What a noisy judge left behind in a test before, by the ends of its files' names."""
-    return {}
-
-
 @pytest.fixture
-def noisy(letters: pytest.Pytester, noisy_files: dict[str, str]) -> dict[str, Any]:
-    """What a noisy and a perfect judge left behind, of outputs that would like to be obeyed."""
-    if not noisy_files:
-        examples = rows(20)
-        for row in examples:
-            row["output"] += f" {EVIL}"
-            row["input"]["letter"] += EVIL
-            row["note"] = EVIL
-        project(letters.path, "repeats: 2\nthresholds: {spearman: 0.999}\n", examples)
-        run(letters, "evals", "--agent-judge=noisy,perfect")
-        (page,) = letters.path.glob(".agenteval/runs/2*/calibration-tidy.html")
-        noisy_files["html"] = page.read_text(encoding="utf-8")
-        noisy_files["json"] = json.dumps(found_in(letters.path))
-    return json.loads(noisy_files["json"])  # type: ignore[no-any-return]  # JSON has no types
+def noisy(tmp_path: Path) -> dict[str, Any]:
+    """What a noisy and a perfect judge find of outputs that would like to be obeyed."""
+    examples = rows(20)
+    for row in examples:
+        row["output"] += f" {EVIL}"
+        row["input"]["letter"] += EVIL
+        row["note"] = EVIL
+    more = "repeats: 2\nthresholds: {spearman: 0.999}\n"
+    return calibrated(tmp_path, "noisy", "perfect", more=more, examples=examples)
 
 
-def test_nothing_that_an_agent_wrote_is_obeyed(noisy: dict[str, Any], noisy_files: dict[str, str]) -> None:
-    """Outputs, inputs, notes and rationales are text on the page: no element comes of them."""
-    page = Elements(noisy_files["html"])
+def test_nothing_on_the_page_is_obeyed_or_loaded(noisy: dict[str, Any]) -> None:
+    """Outputs, inputs, notes and rationales are text: no element comes of them, and no address is loaded."""
+    text = calibration_page(noisy)
+    page = Elements(text)
 
     assert not page.of("script")
     assert not page.of("img")
     assert not page.of("b") or all(not attrs for attrs in page.of("b"))
     assert any('<script>alert("hi")</script>' in text for text in page.texts)
-
-
-def test_the_page_loads_nothing(noisy: dict[str, Any]) -> None:
-    """One file is all: no address is loaded, and the page forbids it."""
-    page = Elements(calibration_page(noisy))
-
     for tag, attrs in page.tags:
         assert tag not in ("link", "iframe", "object", "audio", "video")
         assert not {"src", "href", "srcset", "data"} & set(attrs)
-    assert not re.search(r"url\(|@import", calibration_page(noisy).partition("</style>")[0])
+    assert not re.search(r"url\(|@import", text.partition("</style>")[0])
     assert any("default-src 'none'" in (attrs.get("content") or "") for attrs in page.of("meta"))
 
 
@@ -106,36 +89,27 @@ def test_every_score_is_in_the_plot(noisy: dict[str, Any]) -> None:
     assert [radii[count] for count in sorted(radii)] == sorted(radii.values())
 
 
-def test_an_undefined_figure_says_why(letters: pytest.Pytester) -> None:
-    """In the place of a number stands a dash, and beside it the reason."""
-    run(letters, "evals", "--agent-judge=constant")
-    texts = Elements(calibration_page(found_in(letters.path))).texts
-    assert any(text.startswith("every score is 0.5") for text in texts)
+@pytest.mark.parametrize(
+    ("judge", "text"),
+    [
+        ("constant", "every score is 0.5"),
+        ("perfect", "There is none: every score is the label."),
+        ("hoarse", "There is none among the 4 scores; 26 labels have none beside them."),
+    ],
+)
+def test_what_is_not_there_says_why(tmp_path: Path, judge: str, text: str) -> None:
+    """An undefined figure has its reason beside a dash; no disagreement is said to be none."""
+    texts = Elements(calibration_page(calibrated(tmp_path, judge))).texts
+    assert any(each.startswith(text) for each in texts)
 
 
-def test_both_kinds_of_labels_are_told_apart(letters: pytest.Pytester) -> None:
+def test_both_kinds_of_labels_are_told_apart(tmp_path: Path) -> None:
     """Where a file holds labels of people and constructed ones, the plot shows which are which."""
-    project(letters.path, "", [*rows(6), *({**row, "id": f"h{row['id']}"} for row in rows(6, "human"))])
-    run(letters, "evals", "--agent-judge=perfect")
-
-    page = Elements(calibration_page(found_in(letters.path)))
+    examples = [*rows(6), *({**row, "id": f"h{row['id']}"} for row in rows(6, "human"))]
+    page = Elements(calibration_page(calibrated(tmp_path, "perfect", examples=examples)))
 
     assert "6 human and 6 constructed labels" in page.texts
     assert {attrs["class"] for attrs in page.of("circle")} == {"dot human", "dot constructed"}
-
-
-def test_no_disagreement_is_said_to_be_none(letters: pytest.Pytester) -> None:
-    """A perfect judge leaves an empty list, which is said."""
-    run(letters, "evals", "--agent-judge=perfect")
-    assert (
-        "There is none: every score is the label." in Elements(calibration_page(found_in(letters.path))).texts
-    )
-
-
-@pytest.mark.parametrize(("value", "found"), [(0.6996, "0.699600"), (0.65, "0.65"), (None, "none: too few")])
-def test_a_figure_that_rounds_to_its_threshold_has_more_digits(value: float | None, found: str) -> None:
-    """Else "0.7 or more (found 0.70)" would look reached."""
-    estimate = {"value": value, "reason": "too few"} if value is None else {"value": value}
-    threshold = {"metric": "spearman", "dimension": "tone", "threshold": 0.7, "found": estimate}
-
-    assert format_shortfall(threshold) == f"spearman of tone 0.7 or more (found {found})"
+    only = calibration_page(calibrated(tmp_path, "inverted")).partition("</style>")[2]
+    assert "constructed" in only
+    assert "human" not in only

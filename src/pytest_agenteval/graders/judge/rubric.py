@@ -19,7 +19,7 @@ from pytest_agenteval.chat.chat import ChatMessage
 from pytest_agenteval.records.prompts import Form, InvalidForm, Prompts, read_templates
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.tasks.documents import ParsedDocument, short_path
-from pytest_agenteval.tasks.task_spec import Named, NamedBesideOthers, Number, Spec, check_named, expects
+from pytest_agenteval.tasks.task_spec import Named, NamedBesideOthers, Spec, check_named, expects
 from pytest_agenteval.tasks.validation import read_spec
 from pytest_agenteval.tasks.yaml_reading import read_yaml
 from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, did_you_mean
@@ -192,8 +192,8 @@ A_NAME = "a name of small letters, digits and _"
 class ScaleSpec(Spec, frozen=True, kw_only=True):
     """The lowest and the highest score that a judge can give."""
 
-    low: Annotated[Number, expects("a number")]
-    high: Annotated[Number, expects("a number")]
+    low: Annotated[int | float, expects("a number")]
+    high: Annotated[int | float, expects("a number")]
 
 
 class RubricSpec(Spec, frozen=True, kw_only=True):
