@@ -107,7 +107,7 @@ def test_a_mistake_in_the_text_is_told_with_its_line(
 @pytest.mark.parametrize(
     ("front", "message"),
     [
-        ("- a\n- b\n", f"own.jinja:2 | expected: a map with {KEYS} (and, as needed, candidates) | found:    a list of 2"),
+        ("- a\n- b\n", f"own.jinja:2 | expected: a map with {KEYS} (and, as needed, candidates)"),
         ("name: [\n", "own.jinja:3 | expected: a YAML document | found:    "),
     ],
 )
