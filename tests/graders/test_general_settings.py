@@ -7,6 +7,25 @@ from typing import Any
 
 import pytest
 
+from pytest_agenteval.graders.answers import AnswerJson, AnswerMatches
+from pytest_agenteval.graders.grader_settings import WrongSetting
+from pytest_agenteval.graders.tool_calls import (
+    CallArguments,
+    CallCeiling,
+    CallsInOrder,
+    StepCeiling,
+    TokenCeiling,
+    ToolCalled,
+    ToolNotCalled,
+)
+from pytest_agenteval.graders.workspace_files import (
+    FileContains,
+    FileExists,
+    FileMatches,
+    FileUnchanged,
+    FileValue,
+    FrontMatter,
+)
 from tests.suites import run, suite, task, write
 
 pytest_plugins = ["pytester"]
@@ -53,3 +72,80 @@ def test_wrong_settings_are_told_at_load(pytester: pytest.Pytester) -> None:
         assert problem is not None, name
         assert key in problem[0]
         assert message in problem[0]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: AnswerMatches([]), "patterns: expected at least one text"),
+        (
+            lambda: AnswerMatches(["[a"]),
+            "patterns[0]: expected a regular expression, found '[a': unterminated",
+        ),
+        (lambda: AnswerJson(), "schema: expected a schema, or values, found neither"),
+        (lambda: AnswerJson({}), "schema: expected a JSON Schema: a map with at least one key, found {}"),
+        (
+            lambda: AnswerJson({"type": "text"}),
+            "schema.type: expected a JSON Schema, found 'text' is not valid",
+        ),
+        (lambda: AnswerJson({"pattern": "("}), "schema.pattern: expected a JSON Schema"),
+        (
+            lambda: AnswerJson({"items": {"$ref": "https://example.org/item.json"}}),
+            "schema.items.$ref: expected a place in the schema itself, as in #/$defs/item",
+        ),
+        (
+            lambda: AnswerJson({"items": {"$ref": "#/$defs/no"}}),
+            "schema.items.$ref: expected a place that is in",
+        ),
+        (lambda: AnswerJson(values={}), "values: expected a map with at least one entry"),
+        (lambda: AnswerJson(values={"a[": 1}), "values.a[: expected a path like"),
+        (lambda: FileExists(), "paths: expected at least one path, here or in absent, found none"),
+        (lambda: FileExists(["/etc/passwd"]), "paths[0]: expected a path from the workspace's root"),
+        (lambda: FileExists([], ["a", "../b"]), "absent[1]: expected a path from the workspace's root"),
+        (lambda: FileExists(["notes/"]), "the files of a folder are 'notes/**'"),
+        (lambda: FileContains("a.md", []), "texts: expected at least one text, found an empty list"),
+        (lambda: FileContains("a.md", ["a", " "]), "texts[1]: expected a text that is not blank, found ' '"),
+        (lambda: FileContains("a//b", ["a"]), "path: expected a path"),
+        (lambda: FileMatches("a.md", "x"), "patterns: expected a list of texts, found 'x'"),
+        (
+            lambda: FileMatches("a.md", ["a", "b(c"]),
+            "patterns[1]: expected a regular expression, found 'b(c': missing ), unterminated subpattern at "
+            "position 1",
+        ),
+        (lambda: FileUnchanged([]), "paths: expected at least one text"),
+        (lambda: FileValue("a.toml", {"a": 1}), "path: expected a path that ends in .json, .yaml, .yml"),
+        (lambda: FileValue("a.json", {}), "values: expected a map with at least one entry, found {}"),
+        (lambda: FrontMatter("/a.md", {"a": 1}), "path: expected a path from the workspace's root"),
+        (lambda: FrontMatter("a.md", {"a": {"regex": "("}}), "values.a.regex: expected a regular expression"),
+        (lambda: ToolCalled([]), "tools: expected at least one text"),
+        (lambda: ToolCalled("search"), "tools: expected a list of texts, found 'search'"),
+        (
+            lambda: ToolCalled(["a"], at_least=0),
+            "at_least: expected 1 or more, or at_most beside it, found 0",
+        ),
+        (lambda: ToolCalled(["a"], at_least=-1), "at_least: expected a whole number, 0 or more, found -1"),
+        (lambda: ToolCalled(["a"], 3, 2), "at_most: expected a whole number, 3 or more, found 2"),
+        (lambda: ToolNotCalled(["a", ""]), "tools[1]: expected a text that is not blank"),
+        (lambda: CallArguments("", {"q": 1}), "tool: expected a text that is not blank"),
+        (lambda: CallArguments("t", {}), "args: expected a map with at least one entry"),
+        (lambda: CallArguments("t", {"q": {"regexp": "a"}}), "did you mean 'regex'?"),
+        (lambda: CallArguments("t", {"q": 1}, "all"), "which: expected any, every, first, last or a number"),  # type: ignore[arg-type]  # wrong on purpose
+        (
+            lambda: CallArguments("t", {"q": 1}, 0),
+            "which: expected any, every, first, last or a number from 1",
+        ),
+        (lambda: CallArguments("t", {"q": 1}, True), "which: expected"),
+        (lambda: StepCeiling(0), "steps: expected a whole number, 1 or more, found 0"),
+        (lambda: TokenCeiling(0), "tokens: expected a whole number, 1 or more, found 0"),
+        (lambda: CallCeiling(-1), "calls: expected a whole number, 0 or more, found -1"),
+        (lambda: StepCeiling(True), "steps: expected a whole number, 1 or more, found true"),
+        (lambda: StepCeiling(2.5), "steps: expected a whole number, 1 or more, found 2.5"),  # type: ignore[arg-type]  # wrong on purpose
+        (lambda: CallsInOrder([]), "tools: expected at least one text"),
+    ],
+)
+def test_settings_that_cannot_be_meant_are_refused(make: Any, message: str) -> None:
+    """A wrong setting is told by its key, with both sides."""
+    with pytest.raises(WrongSetting) as caught:
+        make()
+
+    assert message in str(caught.value)
