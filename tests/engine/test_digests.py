@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.engine.digests import DigestCache
-from pytest_agenteval.graders.grader import Judge, version_of
+from pytest_agenteval.graders.grader import Judge, trait_of
 from pytest_agenteval.records.evidence import Evidence, Grade
 from pytest_agenteval.records.plan import Allowance, Conditions, Model, Plan, PlannedGrader, Variant
 from pytest_agenteval.records.tool_spec import ToolSpec
@@ -130,7 +130,7 @@ def test_each_grader_has_its_version_and_a_digest_of_its_own() -> None:
 
 def mina_version(known: Registry) -> str:
     """Give the version of the shipped grader that looks for the name."""
-    return str(version_of(known.grader_factory("answer_contains")))
+    return str(trait_of(known.grader_factory("answer_contains"), "version"))
 
 
 def test_what_trials_share_is_worked_out_once() -> None:

@@ -18,7 +18,7 @@ from pytest_agenteval.calibration.labels import (
 )
 from pytest_agenteval.compare.scoring.agreement import krippendorff_alpha, mean_absolute_error
 from pytest_agenteval.graders.judge.rubric import Rubric
-from pytest_agenteval.processes.files import APPEND, file_lock
+from pytest_agenteval.processes.files import file_lock
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.store.record_files import replacing
 from pytest_agenteval.text.errors import ProblemsFound, UndefinedStatistic, UsageMistake
@@ -79,7 +79,7 @@ class LabelFile:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             is_new = not self.path.exists()
             # Opening for appending tries the very right that a label needs, and changes no content.
-            os.close(os.open(self.path, APPEND, 0o644))
+            self.path.open("ab").close()
             if is_new:
                 self.path.unlink()
 
@@ -109,17 +109,10 @@ class LabelFile:
                 if id in self._by_id or size != self._size:
                     self._replace(id, line)
                 else:
-                    # One system call for the whole line, so that a kill leaves no more than half a line.
-                    handle = os.open(self.path, APPEND, 0o644)
-                    try:
-                        written = os.write(handle, line)
-                        # POSIX may write less than all of it on a nearly full disk: the next call then fails
-                        # with an error that names the reason.
-                        while written < len(line):
-                            written += os.write(handle, line[written:])
-                        os.fsync(handle)
-                    finally:
-                        os.close(handle)
+                    with self.path.open("ab") as file:
+                        file.write(line)
+                        file.flush()
+                        os.fsync(file.fileno())
                 self._size = self.path.stat().st_size
         self._by_id[id] = labels
         self._ids[json_digest(KNOWN_SECRETS.value(values))] = id

@@ -12,7 +12,7 @@ from types import FunctionType, MethodType
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeGuard, TypeVar
 
 from pytest_agenteval.agents.agent import is_adapter
-from pytest_agenteval.graders.grader import Grader, asks_judges, own_threshold, rubric_digest_of, version_of
+from pytest_agenteval.graders.grader import Grader, asks_judges, trait_of
 from pytest_agenteval.records.factories import AGENT, FunctionAdapter, InstanceFactory
 from pytest_agenteval.records.plan import OWN_MODEL, McpServer, Model, Plan, PlannedGrader, PlannedTask
 from pytest_agenteval.records.record import NOTHING, FrozenMap, Record
@@ -167,14 +167,14 @@ def _ruler(planned: PlannedGrader, grader_for: GraderFor, judges: Sequence[Model
     """Return a grader's version, and what its grade depends on; judges only if the grader asks them."""
     try:
         grader = grader_for(planned)
-        threshold = planned.threshold if planned.threshold is not None else own_threshold(grader)
+        threshold = planned.threshold if planned.threshold is not None else trait_of(grader, "threshold")
         config = [planned.config, planned.weight, threshold, planned.required]
         own_judges = [[judge.id, judge.params] for judge in judges] if asks_judges(grader) else []
-        own = [version_of(grader), rubric_digest_of(grader), *own_judges]
+        own = [trait_of(grader, "version"), trait_of(grader, "rubric_digest"), *own_judges]
         ruler = [planned.name, planned.label, *config, *own]
         # An author's class may describe itself by something that is not JSON: then this raises.
         canonical_json(ruler)
-        version = str(version_of(grader))
+        version = str(trait_of(grader, "version"))
     # A grader that cannot be made, or whose attributes cannot be read: its grade will say so.
     except BaseException:
         config = [planned.config, planned.weight, planned.threshold, planned.required]

@@ -20,8 +20,7 @@ from pytest_agenteval.graders.grader import (
     Judge,
     JudgeUnavailable,
     asks_judges,
-    is_quick,
-    own_threshold,
+    trait_of,
 )
 from pytest_agenteval.processes.threads import DaemonThreads
 from pytest_agenteval.records.evidence import CRASH, ROUNDING, UNDECIDED, Check, Evidence, Grade, Outcome
@@ -104,7 +103,7 @@ def as_grade(label: str, returned: Any) -> Grade:
 
 def _threshold_of(grader: Any) -> float:
     """Return a grader's own threshold, else 1; raises InvalidGrade if it is not a number from 0 to 1."""
-    own = own_threshold(grader)
+    own = trait_of(grader, "threshold")
     if isinstance(own, Real) and bool(0 <= own <= 1):  # type: ignore[operator]  # Real has no order
         return float(own)
     raise InvalidGrade(f"has the threshold {_short_repr(own)}: expected a number from 0 to 1")
@@ -175,7 +174,7 @@ class GraderRun:
         try:
             self.grader = grader_for(planned)
             self.is_async = inspect.iscoroutinefunction(self.grader.grade)
-            self.is_quick = not self.is_async and is_quick(self.grader)
+            self.is_quick = not self.is_async and bool(trait_of(self.grader, "quick"))
         # Even SystemExit: a user's grader must not end the run.
         except BaseException as raised:
             self.raised = raised

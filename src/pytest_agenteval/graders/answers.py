@@ -158,7 +158,6 @@ class AnswerMatches:
     any: bool = False
 
     version: ClassVar[str] = "2"
-    threshold: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "patterns", patterns("patterns", self.patterns))
@@ -182,7 +181,6 @@ class AnswerJson:
     values: Mapping[str, Any] | None = None
 
     version: ClassVar[str] = "2"
-    threshold: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         if self.schema is None and self.values is None:

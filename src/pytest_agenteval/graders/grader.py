@@ -73,34 +73,19 @@ GRADER_TRAITS = (
 """What ``GraderTraits`` and ``JudgedGrader`` may hold; a threshold is looked at with each grade."""
 
 
-def is_quick(grader: object) -> bool:
-    """Whether a grader computes for microseconds only, so that it may run on the event loop."""
-    return bool(getattr(grader, "quick", False))
+_DEFAULTS: Mapping[str, Any] = {
+    "version": "1",
+    "threshold": 1.0,
+    "quick": False,
+    "rubric_digest": "",
+    "files": NOTHING,
+    "names_tools": "",
+}
 
 
-def version_of(grader: object) -> Any:
-    return getattr(grader, "version", "1")
-
-
-def own_threshold(grader: object) -> Any:
-    """Give the threshold that a grader declares, unchecked: it may be no number."""
-    return getattr(grader, "threshold", 1.0)
-
-
-def rubric_digest_of(grader: object) -> Any:
-    return getattr(grader, "rubric_digest", "")
-
-
-def files_of(factory: object) -> Mapping[str, str]:
-    """Give the settings of a grader that may name a file, each with the ending of such names."""
-    files: Mapping[str, str] = getattr(factory, "files", NOTHING)
-    return files
-
-
-def tools_setting_of(factory: object) -> str:
-    """Give the name of the setting in which a grader names tools; empty where none does."""
-    setting: str = getattr(factory, "names_tools", "")
-    return setting
+def trait_of(grader: object, name: str) -> Any:
+    """Give what a grader, or its factory, says of itself, else the default; a threshold is unchecked."""
+    return getattr(grader, name, _DEFAULTS[name])
 
 
 def agent_of(factory: object) -> str:

@@ -49,7 +49,6 @@ class ToolCalled:
 
     version: ClassVar[str] = "1"
     names_tools: ClassVar[str] = "tools"
-    threshold: ClassVar[float] = 1.0
     quick: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -95,7 +94,6 @@ class ToolNotCalled:
 
     version: ClassVar[str] = "1"
     names_tools: ClassVar[str] = "tools"
-    threshold: ClassVar[float] = 1.0
     quick: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -130,7 +128,6 @@ class CallsInOrder:
 
     version: ClassVar[str] = "1"
     names_tools: ClassVar[str] = "tools"
-    threshold: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tools", texts("tools", self.tools))
@@ -200,7 +197,6 @@ class CallArguments:
 
     version: ClassVar[str] = "2"
     names_tools: ClassVar[str] = "tool"
-    threshold: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         text_at(("tool",), self.tool)
@@ -259,7 +255,6 @@ class StepCeiling:
     steps: int
 
     version: ClassVar[str] = "1"
-    threshold: ClassVar[float] = 1.0
     quick: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -283,7 +278,6 @@ class CallCeiling:
     calls: int
 
     version: ClassVar[str] = "1"
-    threshold: ClassVar[float] = 1.0
     quick: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -305,7 +299,6 @@ class TokenCeiling:
     tokens: int
 
     version: ClassVar[str] = "1"
-    threshold: ClassVar[float] = 1.0
     quick: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

@@ -87,7 +87,6 @@ class FileExists:
     absent: Sequence[str] = ()
 
     version: ClassVar[str] = "2"
-    threshold: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "paths", paths("paths", self.paths, least=0))
@@ -114,7 +113,6 @@ class FileUnchanged:
     but: Sequence[str] = ()
 
     version: ClassVar[str] = "2"
-    threshold: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "paths", paths("paths", self.paths))
@@ -176,7 +174,6 @@ class FileContains:
     any: bool = False
 
     version: ClassVar[str] = "2"
-    threshold: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         path_at(("path",), self.path)
@@ -205,7 +202,6 @@ class FileMatches:
     any: bool = False
 
     version: ClassVar[str] = "2"
-    threshold: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         path_at(("path",), self.path)
@@ -240,7 +236,6 @@ class FrontMatter:
     values: Mapping[str, Any]
 
     version: ClassVar[str] = "2"
-    threshold: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         path_at(("path",), self.path)
@@ -268,7 +263,6 @@ class FileValue:
     values: Mapping[str, Any]
 
     version: ClassVar[str] = "2"
-    threshold: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         if not path_at(("path",), self.path).lower().endswith(ENDINGS):

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from pytest_agenteval.agents.agent import AGENT_TRAITS, checks_input, prompt_names_of, templates_of, tools_of
 from pytest_agenteval.agents.forms import form_problems
-from pytest_agenteval.graders.grader import GRADER_TRAITS, files_of, tools_setting_of
+from pytest_agenteval.graders.grader import GRADER_TRAITS, trait_of
 from pytest_agenteval.graders.grader_settings import WrongSetting
 from pytest_agenteval.records.factories import (
     AGENT,
@@ -27,7 +27,6 @@ from pytest_agenteval.records.factories import (
     misfit_traits,
 )
 from pytest_agenteval.records.prompts import included_prompts
-from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.registry.lazy_names import NotImported, UnknownName
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.tasks.documents import read_document
@@ -344,13 +343,14 @@ class RegistrationCheck:
     def files_of(self, name: str) -> Mapping[str, str]:
         """Give the settings of a grader that may name a file, each with the ending of such a name."""
         factory = self._grader_factory(name)
-        return files_of(factory) if factory is not None else NOTHING
+        files: Mapping[str, str] = trait_of(factory, "files")
+        return files
 
     def misnamed_tools(self, spec: GraderSpec, agent: str, tools: Collection[str]) -> Iterator[ConfigProblem]:
         """Give the unknown tools that a grader's settings name and that are close to a known name."""
         # A name that is close to none may be meant: a grader may check that a tool was not called.
         factory = self._grader_factory(spec.name)
-        setting = tools_setting_of(factory) if factory is not None else ""
+        setting = trait_of(factory, "names_tools")
         names = spec.config.get(setting)
         if not names:
             return

@@ -59,7 +59,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.suite import AGENT, KIND
 from pytest_agenteval.chat.recording_chat import JudgeChat
 from pytest_agenteval.compare.scoring.aggregates import trial_score
 from pytest_agenteval.engine.digests import versioned_digest
-from pytest_agenteval.graders.grader import asks_judges, own_threshold, version_of
+from pytest_agenteval.graders.grader import asks_judges, trait_of
 from pytest_agenteval.graders.judge.rubric import RATIONALE
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.text.json_values import json_digest
@@ -164,7 +164,7 @@ class LogGrader(FrozenValue, frozen=True):
         grader = self.grader
         if isinstance(grader, Grade):
             return grader
-        threshold: float = own_threshold(grader)
+        threshold: float = trait_of(grader, "threshold")
         if asks_judges(grader):
             grader = grader.with_judges(judges)
         answer: Any = grader.grade(evidence)
@@ -227,7 +227,12 @@ async def _trial(
     )
     # Everything but the trial that each grade depends on, by its label.
     rulers = {
-        each.label: [each.label, config, version_of(each.grader), judge if each.label in JUDGED else ""]
+        each.label: [
+            each.label,
+            config,
+            trait_of(each.grader, "version"),
+            judge if each.label in JUDGED else "",
+        ]
         for each in graders
     }
     transcript = replace(transcript, events=(*transcript.events, *recorder.transcript().events))
