@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from random import Random
 
 import pytest
@@ -12,6 +13,7 @@ from pytest_agenteval.compare.comparison import RunComparison, SuiteComparison, 
 from pytest_agenteval.compare.verdict import Change
 from tests.compare.samples import Scores, side, tasks
 
+approx = pytest.approx
 SCORES = st.sampled_from([0.0, 0.25, 0.5, 1.0, None])
 TASKS = st.dictionaries(
     st.tuples(st.sampled_from("xyz"), st.integers(0, 8)).map(lambda pair: f"{pair[0]}/{pair[0]}{pair[1]}"),
@@ -44,47 +46,89 @@ def verdict(suite: SuiteComparison) -> str:
     return suite.suite.verdict if suite.suite else ""
 
 
-def test_a_suite_in_which_every_task_rose_is_better() -> None:
-    """Ten tasks up and none down: 2 of 2^10 sign flips are as extreme, and the interval is above 0."""
-    new = {**tasks("x", 10, 1.0, 0.5), "x/x0": (1.0, 1.0)}
-    suite = compared(tasks("x", 10, 0.0, 0.5), new)
-    assert verdict(suite) == "better"
-    assert suite.suite is not None
-    assert suite.suite.p_like_these == pytest.approx(2 / 2**10)
-    assert suite.suite.interval is not None
-    assert suite.suite.interval.low > 0
-    assert suite.suite.change == pytest.approx(0.525)
+NEVER_ENDED = dict.fromkeys(tasks("x", 14), (None, None))
+FOUR_OF_30 = {**tasks("x", 30, 0.0, 0.0, 0.0), **tasks("x", 4, 1.0, 1.0, 1.0)}
+ONE_MISS_EACH = {f"x/x{at}": [1.0, 1.0, 1.0, 1.0, 0.0 if at < 9 else 1.0] for at in range(91)}
+
+CASES: dict[str, tuple[Scores, Scores, dict[str, object]]] = {
+    "ten tasks up and none down: 2 of 2^10 sign flips are as extreme": (
+        tasks("x", 10, 0.0, 0.5),
+        {**tasks("x", 10, 1.0, 0.5), "x/x0": (1.0, 1.0)},
+        {"verdict": "better", "of_these_tasks": False, "p_like_these": approx(2 / 2**10)},
+    ),
+    "tasks that all moved alike show no spread, which is no proof of certainty": (
+        tasks("x", 10, 0.0, 0.5),
+        tasks("x", 10, 1.0, 0.5),
+        {"verdict": "better", "interval.low": approx(0.05, abs=0.05), "interval.high": approx(0.7, abs=0.1)},
+    ),
+    "unequal repetitions of unchanged tasks: Fisher's exact test gives p 0.37": (
+        tasks("x", 91, 1.0),
+        ONE_MISS_EACH,
+        {"verdict": "cannot tell", "p": approx(0.37, abs=0.07), "change": approx(-9 / 455)},
+    ),
+    "chance moves 4 of 30 tasks wholly in 2 of 20^4 cases; 4 signs alone say nothing": (
+        tasks("x", 30, 0.0, 0.0, 0.0),
+        FOUR_OF_30,
+        {"verdict": "better", "of_these_tasks": True, "like_these": "cannot tell"}
+        | {"p": approx(2 / 20**4), "p_like_these": approx(2 / 2**4)},
+    ),
+    "below seven tasks there is no interval, and labels are exchanged within tasks": (
+        tasks("x", 6, 0.0, 0.0, 0.0),
+        tasks("x", 6, 1.0, 1.0, 1.0),
+        {"verdict": "better", "of_these_tasks": True, "interval": None, "p": approx(2 / 20**6)},
+    ),
+    "one task with one trial could not have shown anything": (
+        {"x/a": [0.0]},
+        {"x/a": [1.0]},
+        {"verdict": "cannot tell", "testable": False, "p": 1.0},
+    ),
+    "8 of 10,000 tasks fell by 0.1": (
+        tasks("x", 10_000, 1.0),
+        {**tasks("x", 10_000, 1.0), **tasks("x", 8, 0.9)},
+        {"verdict": "worse", "of_these_tasks": False},
+    ),
+    "every trial scored as before": (
+        tasks("x", 8, 1.0, 0.5),
+        tasks("x", 8, 0.5, 1.0),
+        {"verdict": "identical", "p": 1.0},
+    ),
+    "0.3 and 0.1 + 0.2 are the same score": (
+        tasks("x", 8, 0.3),
+        tasks("x", 8, 0.1 + 0.2),
+        {"verdict": "identical"},
+    ),
+    "better over the trials that ended; with the errored ones as 0 nobody can tell": (
+        tasks("x", 14, 0.0, 0.5),
+        {**NEVER_ENDED, **tasks("x", 7, 0.5, 0.5)},
+        {"verdict": "cannot tell", "undone": True, "tasks": 7},
+    ),
+    "with three others as 0 these tasks are better still, and tasks like these may not be": (
+        tasks("x", 10, 0.0, 0.5),
+        {**dict.fromkeys(tasks("x", 10), (None, None)), **tasks("x", 7, 1.0, 1.0)},
+        {"verdict": "better", "of_these_tasks": True, "undone": True},
+    ),
+    "one of two trials errored in every task: as 0 each fell by 0.25, with no spread": (
+        tasks("x", 8, 0.5, 0.5),
+        tasks("x", 8, 0.5, None),
+        {"verdict": "cannot tell"},
+    ),
+    "one of 40 trials errored: as 0 and as 1 the verdict is the same": (
+        tasks("x", 20, 0.0, 0.5),
+        {**tasks("x", 20, 1.0, 1.0), "x/x0": (1.0, None)},
+        {"verdict": "better", "undone": False},
+    ),
+}
 
 
-def test_where_all_tasks_moved_alike_the_interval_is_wide() -> None:
-    """No spread is no proof of certainty: an interval of width 0 would be a lie."""
-    suite = judged(tasks("x", 10, 0.0, 0.5), tasks("x", 10, 1.0, 0.5))
-    assert (suite.verdict, suite.of_these_tasks) == ("better", False)
-    assert suite.interval is not None
-    assert 0 < suite.interval.low < 0.1
-    assert 0.6 < suite.interval.high < 0.8
-
-
-def test_unequal_repetitions_of_unchanged_tasks_are_no_verdict() -> None:
-    """91 of 91 trials passed before and 446 of 455 now: Fisher's exact test gives p 0.37, no change."""
-    new = {f"x/x{at}": [1.0, 1.0, 1.0, 1.0, 0.0 if at < 9 else 1.0] for at in range(91)}
-    suite = judged(tasks("x", 91, 1.0), new)
-    assert suite.verdict == "cannot tell"
-    assert suite.p > 0.3
-    assert suite.interval is not None
-    assert suite.interval.low < 0 <= suite.interval.high
-
-
-def test_a_few_tasks_that_rose_wholly_are_better_on_these_tasks() -> None:
-    """4 of 30 tasks from 0 of 3 to 3 of 3: chance does so in 2 of 20^4 cases; 4 signs alone say nothing."""
-    old = tasks("x", 30, 0.0, 0.0, 0.0)
-    new = {**old, **{f"x/x{at}": (1.0, 1.0, 1.0) for at in range(4)}}
-    suite = judged(old, new)
-    assert (suite.verdict, suite.of_these_tasks, suite.like_these) == ("better", True, "cannot tell")
-    assert suite.p == pytest.approx(2 / 20**4)
-    assert suite.p_like_these == pytest.approx(2 / 2**4)
-    assert suite.interval is not None
-    assert suite.interval.low < 0
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_said_of_a_suite(case: str) -> None:
+    """Its words, and its interval, which leaves out 0 just where tasks like these are better or worse."""
+    old, new, expected = CASES[case]
+    change = judged(old, new)
+    assert {name: attrgetter(name)(change) for name in expected} == expected
+    if change.interval is not None:
+        is_sure = change.verdict in ("better", "worse") and not change.of_these_tasks
+        assert (change.interval.low <= 0 <= change.interval.high) == (not is_sure)
 
 
 def test_one_bucket_that_makes_the_change_is_named() -> None:
@@ -93,36 +137,11 @@ def test_one_bucket_that_makes_the_change_is_named() -> None:
     one = {name: (1.0, 1.0, 1.0) if name.startswith("x") else scores for name, scores in old.items()}
     share = judged(old, one)
     assert share.share is not None
-    assert (share.share.bucket, share.share.rest, share.share.p) == ("x", pytest.approx(0), 1.0)
+    assert (share.share.bucket, share.share.rest, share.share.p) == ("x", approx(0), 1.0)
     everywhere = judged(old, dict.fromkeys(old, (0.5, 0.5, 0.5)))
     assert everywhere.share is not None
-    assert everywhere.share.rest == pytest.approx(7 / 8)
-    assert everywhere.share.p == pytest.approx(2 / 2**8)
-
-
-def test_equal_runs_are_identical() -> None:
-    """Every trial scored as before: that is said, p is 1, and nothing is divided by 0."""
-    scores = {**tasks("x", 5, 1.0, 0.5), **tasks("y", 5, 0.0, 0.0)}
-    suite = compared(scores, scores)
-    assert {change.verdict for change in suite.changes} == {"identical"}
-    assert suite.suite is not None
-    assert suite.suite.p == 1.0
-
-
-@pytest.mark.parametrize("number", [1, 2, 6])
-def test_a_suite_of_few_tasks_speaks_of_these_tasks_alone(number: int) -> None:
-    """Below seven tasks there is no interval, and labels are exchanged within tasks."""
-    suite = judged(tasks("x", number, 0.0, 0.0, 0.0), tasks("x", number, 1.0, 1.0, 1.0))
-    assert suite.interval is None
-    assert suite.of_these_tasks
-    assert suite.p == pytest.approx(2 / 20**number)
-    assert suite.verdict == ("cannot tell" if number == 1 else "better")
-
-
-def test_one_task_with_one_trial_says_nothing_and_breaks_nothing() -> None:
-    """One pair of labels: p is 1, and no trial could have shown anything."""
-    suite = judged({"x/a": [0.0]}, {"x/a": [1.0]})
-    assert (suite.verdict, suite.testable, suite.p) == ("cannot tell", False, 1.0)
+    assert everywhere.share.rest == approx(7 / 8)
+    assert everywhere.share.p == approx(2 / 2**8)
 
 
 def test_a_bucket_that_moved_is_named_among_many_that_are_too_small() -> None:
@@ -166,16 +185,7 @@ def test_a_bucket_is_named_only_where_no_other_moved_as_it_did() -> None:
     new = {**tasks("a", 10, 1.0, 1.0, 1.0), **tasks("b", 8, 1.0, 1.0, 1.0), **tasks("c", 8, 0.0, 0.0, 0.0)}
     change = judged(old, new)
     assert change.share is not None
-    assert (change.share.bucket, change.share.rest) == ("a", pytest.approx(8 / 18))
-
-
-def test_a_tiny_change_lies_within_its_interval() -> None:
-    """8 of 10,000 tasks fell by 0.1: the end that a verdict moves beyond 0 stays beyond the change."""
-    old = tasks("x", 10_000, 1.0)
-    change = judged(old, {**old, **tasks("x", 8, 0.9)})
-    assert change.interval is not None
-    assert (change.verdict, change.of_these_tasks) == ("worse", False)
-    assert change.interval.low < change.change <= change.interval.high < 0
+    assert (change.share.bucket, change.share.rest) == ("a", approx(8 / 18))
 
 
 @pytest.mark.parametrize(("number", "says"), [(40, "cannot tell"), (120, "not worse")])
@@ -193,42 +203,6 @@ def test_identical_runs_exclude_a_fall_only_with_enough_tasks(number: int, exclu
     scores = tasks("x", number, 1.0)
     suite = judged(scores, scores)
     assert (suite.verdict, suite.excludes_fall(0.05)) == ("identical", excludes)
-
-
-def test_scores_that_differ_in_the_last_digit_are_identical() -> None:
-    """0.3 and 0.1 + 0.2."""
-    assert verdict(compared(tasks("x", 8, 0.3), tasks("x", 8, 0.1 + 0.2))) == "identical"
-
-
-def test_errored_trials_undo_a_verdict_that_rests_on_their_absence() -> None:
-    """Better over the trials that ended; with the errored ones as 0 nobody can tell, and that is said."""
-    old = tasks("x", 14, 0.0, 0.5)
-    new: dict[str, tuple[float | None, ...]] = dict.fromkeys(old, (None, None))
-    new |= dict(list(tasks("x", 7, 0.5, 0.5).items()))
-    suite = judged(old, new)
-    assert (suite.verdict, suite.undone) == ("cannot tell", True)
-    assert suite.tasks == 7
-
-
-def test_errored_trials_may_undo_only_what_is_said_of_tasks_like_these() -> None:
-    """Seven tasks rose wholly: with three others as 0 these tasks are better still, others may not be."""
-    old = tasks("x", 10, 0.0, 0.5)
-    new: dict[str, tuple[float | None, ...]] = dict.fromkeys(old, (None, None))
-    new |= dict(list(tasks("x", 7, 1.0, 1.0).items()))
-    suite = judged(old, new)
-    assert (suite.verdict, suite.of_these_tasks, suite.undone) == ("better", True, True)
-
-
-def test_a_fall_of_all_tasks_at_worst_leaves_nothing_to_be_sure_of() -> None:
-    """One of two trials errored in every task: as 0 it would be a fall of 0.25 in each, with no spread."""
-    assert verdict(compared(tasks("x", 8, 0.5, 0.5), tasks("x", 8, 0.5, None))) == "cannot tell"
-
-
-def test_a_few_errored_trials_leave_a_clear_verdict_standing() -> None:
-    """One of 40 trials errored: as 0 and as 1 the verdict is the same."""
-    old, new = tasks("x", 20, 0.0, 0.5), dict(tasks("x", 20, 1.0, 1.0))
-    new["x/x0"] = (1.0, None)
-    assert verdict(compared(old, new)) == "better"
 
 
 def test_a_task_that_only_errored_is_in_no_mean() -> None:
@@ -252,7 +226,7 @@ def test_broken_and_mended_are_named_from_three_repetitions_on() -> None:
     three = compared({"x/a": [1.0] * 3, "x/b": [0.5] * 3}, {"x/a": [0.0] * 3, "x/b": [1.0] * 3})
     assert [task.broken for task in two.tasks] == [False]
     assert [(task.broken, task.mended) for task in three.tasks] == [(True, False), (False, True)]
-    assert three.broken_by_chance == pytest.approx(2 / 20)
+    assert three.broken_by_chance == approx(2 / 20)
 
 
 @given(TASKS, TASKS)

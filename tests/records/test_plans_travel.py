@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_agenteval.records.plan import (
@@ -65,19 +64,6 @@ conditions = st.builds(
 )
 variants = st.builds(Variant, texts, st.dictionaries(texts, texts, max_size=2))
 plans = st.builds(Plan, tasks, models, variants, st.integers(1, 9), st.integers(1, 9), conditions)
-
-
-@settings(max_examples=15, deadline=None)
-@given(plans)
-def test_a_plan_comes_back_from_json_as_it_was(made: Plan) -> None:
-    """Every field, whatever it holds."""
-    assert Plan.from_json(json.loads(json.dumps(made.to_json()))) == made
-
-
-def test_a_plan_that_says_nothing_of_itself_travels_too() -> None:
-    """What is left as it is by default is JSON as well."""
-    made = Plan(PlannedTask("s", "t", "a", "mixed", "b", ()), Model("m", "m"))
-    assert Plan.from_json(json.loads(json.dumps(made.to_json()))) == made
 
 
 CONFTEST = """

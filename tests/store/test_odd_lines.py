@@ -110,17 +110,6 @@ def test_an_odd_line_is_told_and_the_others_are_read(tmp_path: Path, line: str, 
     assert message in odd
 
 
-def test_a_sound_run_has_nothing_odd(tmp_path: Path) -> None:
-    """Nor is a line that was made for these tests odd by itself."""
-    folder = stored_run(tmp_path)
-    with (folder / "journal-main.jsonl").open("a", encoding="utf-8") as journal:
-        journal.write(FINISHED + "\n")
-
-    run = load_run(folder)
-
-    assert (len(run.entries), run.odd, run.planned[0].trials) == (2, (), 2)
-
-
 @pytest.mark.parametrize(
     "text", ["[]", "{}", "", '{"v": 1, "started', '{"models": 3, "started_at": "x"}', "7"]
 )

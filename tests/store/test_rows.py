@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from pytest_agenteval import Message, Run, Transcript, TrialKey, UsageMistake, load_run
+from pytest_agenteval import Message, Run, Transcript, UsageMistake
 from pytest_agenteval.records.transcript import UNSEEN_USAGE
 from pytest_agenteval.store.rows import ROW_KINDS, row_kind
 from tests.reports.runs import store_run
@@ -189,24 +189,3 @@ def test_a_missing_library_is_named_with_its_extra(
     with pytest.raises(UsageMistake, match=rf"pip install 'pytest-agenteval\[{extra}\]'") as missing:
         getattr(run, f"to_{method}")()
     assert "\n" not in str(missing.value)
-
-
-def test_a_run_is_loaded_by_what_it_is_called(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As reports find it: its folder, its name, how that begins, or `latest`, in any folder of runs."""
-    root = run.folder.parent
-
-    for name in (run.name, run.name[:8], "latest", "rules@latest", str(run.folder)):
-        assert load_run(name, root).folder.resolve() == run.folder.resolve()
-    assert load_run(run.folder).name == run.name
-    with pytest.raises(UsageMistake, match=r"there is no run 'nosuch' in .*runs there"):
-        load_run("nosuch", root)
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageMistake, match=r"there is no run 'latest' in .agenteval/runs"):
-        load_run("latest")
-
-
-def test_a_trial_is_called_by_all_that_tells_it_from_others() -> None:
-    """Without a variant, the model alone."""
-    assert TrialKey("s", "t", "card", "rules", "", 2).label == "s/t[rules-2]"
