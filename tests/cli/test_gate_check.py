@@ -13,7 +13,7 @@ import pytest
 from pytest_agenteval.cli.main import main
 from pytest_agenteval.compare.scoring.power import null_mean
 from pytest_agenteval.records.trial import Digests, Origin
-from pytest_agenteval.store.run_documents import SuiteGate, write_gates
+from pytest_agenteval.store.run_documents import RunGates, SuiteGate
 from tests.cli.documents import valid_document
 from tests.reports.runs import store_run, trial
 
@@ -119,7 +119,7 @@ def test_one_trial_of_each_task_tells_nothing_and_a_second_run_does(
     """No figure is made up; the run's own gate stands where suite.yaml has no floor."""
     suite_file()
     folder = store(scores(20, 1, 6))
-    write_gates(folder, [SuiteGate("s", {"score": 0.8}, {})])
+    RunGates((SuiteGate("s", {"score": 0.8}, {}),)).write(folder)
 
     alone = checked(capsys)
 
@@ -127,7 +127,7 @@ def test_one_trial_of_each_task_tells_nothing_and_a_second_run_does(
     main(["gate-check"])
     assert "run the suite twice, or with --repetitions 3" in " ".join(capsys.readouterr().out.split())
     again = store(scores(20, 1, 7))
-    write_gates(again, [SuiteGate("s", {"score": 0.8}, {})])
+    RunGates((SuiteGate("s", {"score": 0.8}, {}),)).write(again)
     two = checked(capsys)
     assert two["gate"] == again.name
     assert two["floors"][0]["chance"] > 0

@@ -21,13 +21,11 @@ from pytest_agenteval.store.rows import ROW_KINDS
 from pytest_agenteval.store.run_documents import (
     ExtraRepetitions,
     ExtraTrials,
+    Looks,
+    RunAudit,
+    RunGates,
     SuiteGate,
     SuiteLook,
-    read_audit,
-    read_extra,
-    write_extra,
-    write_gates,
-    write_looks,
 )
 from pytest_agenteval.store.run_folder import (
     Levels,
@@ -202,7 +200,7 @@ def stored(
     writer.finished(trials)
     writer.close()
     if gate:
-        write_gates(folder, [SuiteGate("s", {"score": gate}, {"x": 2})])
+        RunGates((SuiteGate("s", {"score": gate}, {"x": 2}),)).write(folder)
     if status is not None:
         end_run(folder, "2026-11-21T10:30:15+00:00", status)
     return folder
@@ -378,8 +376,8 @@ def test_looks_of_several_suites_stay_as_they_are(capsys: pytest.CaptureFixture[
         planned = planned_groups([(made[0].key, "x")])
         write_planned(folder, planned)
         both = planned_groups((each.key, "x") for each in made)
-        write_extra(folder, ExtraRepetitions((ExtraTrials(name, "claude", "", ("id",)),), both))
-        write_looks(folder, [SuiteLook(name, "claude", "", "open", 2, 1, 2, Levels(0.9, 0.9))])
+        ExtraRepetitions((ExtraTrials(name, "claude", "", ("id",)),), both).write(folder)
+        Looks((SuiteLook(name, "claude", "", "open", 2, 1, 2, Levels(0.9, 0.9)),)).write(folder)
     fixed = replace(tried("a"), key=key("a", 1, "claude")._replace(suite="u"))
     stored("U", [fixed], replace(HEADER, suites=(RunSuite("u", "capability", "card"),)))
 
@@ -387,7 +385,7 @@ def test_looks_of_several_suites_stay_as_they_are(capsys: pytest.CaptureFixture[
     whole = load_run(RUNS / "C")
     assert whole.looks == (*load_run(RUNS / "S").looks, *load_run(RUNS / "T").looks)
     assert [(group.suite, group.trials) for group in whole.planned] == [("s", 2), ("t", 2), ("u", 1)]
-    assert [group.suite for group in read_extra(whole.folder).groups] == ["s", "t"]
+    assert [group.suite for group in ExtraRepetitions.read(whole.folder).groups] == ["s", "t"]
 
 
 def test_runs_are_found_below_the_folder_of_artifacts(capsys: pytest.CaptureFixture[str]) -> None:
@@ -485,7 +483,7 @@ def test_shards_of_an_audit_are_one_audit(
 
     assert merge(capsys, "part1", "part2", "--into=whole", "-q")[0] in (0, 1)
     one, whole = (load_run(RUNS / name) for name in ("one", "whole"))
-    audits = [read_audit(each.folder) for each in (one, whole)]
+    audits = [RunAudit.read(each.folder) for each in (one, whole)]
     assert all(audits)
     for part in ("tasks", "unaudited", "spoilers"):
         before, after = (sorted(getattr(audit, part), key=str) for audit in audits)

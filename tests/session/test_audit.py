@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.reports.audit_report import Audit, audit_of
-from pytest_agenteval.store.run_documents import read_audit
+from pytest_agenteval.store.run_documents import RunAudit
 from pytest_agenteval.store.run_folder import list_runs
 from pytest_agenteval.store.run_reader import load_run
 from tests.audited_suites import SUITES
@@ -29,7 +29,7 @@ def audited(
 
 
 def _audit(folder: Path) -> Audit:
-    audited = read_audit(folder)
+    audited = RunAudit.read(folder)
     assert audited is not None
     return audit_of(load_run(folder), audited)
 

@@ -33,7 +33,7 @@ from pytest_agenteval.registry.registration import get_registry
 from pytest_agenteval.reports.audit_report import Audit, audit_lines, audit_markdown, audit_of
 from pytest_agenteval.session.inner_pytest import pytest_here
 from pytest_agenteval.session.worker_messages import uncollected_files, unknown_promoted
-from pytest_agenteval.store.run_documents import read_audit
+from pytest_agenteval.store.run_documents import RunAudit
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.tasks.file_names import SUITE_NAMES
 from pytest_agenteval.text.errors import AgentEvalError, Problem, UsageMistake, key_path_text
@@ -262,7 +262,7 @@ def _run_audit(paths: Sequence[str], args: argparse.Namespace, results: Path) ->
         _print_end(output)
         raise AgentEvalError(f"pytest did not end well (exit status {status}): {last_line(output)}")
     run = load_run(results / AUDIT_RUN)
-    audited = read_audit(run.folder)
+    audited = RunAudit.read(run.folder)
     if audited is None:
         raise AgentEvalError(f"pytest audited nothing: {last_line(output)}")
     return audit_of(run, audited, args.least)

@@ -9,6 +9,8 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from msgspec.structs import replace
+
 from pytest_agenteval.records.record import NOTHING, Record, read_versioned, versioned
 from pytest_agenteval.text.formatting import MOST_NAME, one_line
 
@@ -50,13 +52,8 @@ class ModelPrice(Record, frozen=True):
         if not exceeded:
             return self
         tier = max(exceeded, key=lambda tier: tier.above)
-        return ModelPrice(
-            self.input if tier.input is None else tier.input,
-            self.output if tier.output is None else tier.output,
-            self.cached if tier.cached is None else tier.cached,
-            self.cache_write if tier.cache_write is None else tier.cache_write,
-            as_of=self.as_of,
-        )
+        rates = {name: getattr(tier, name) for name in ("input", "output", "cached", "cache_write")}
+        return replace(self, tiers=(), **{name: rate for name, rate in rates.items() if rate is not None})
 
 
 # The user's own prices of models. The keys are aliases, ids, or ids without their provider.

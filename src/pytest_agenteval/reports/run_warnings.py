@@ -25,7 +25,7 @@ from pytest_agenteval.reports.group_statistics import GroupStatistics
 from pytest_agenteval.reports.run_view import RunView
 from pytest_agenteval.reports.suite_tables import MARK, judge_hint, undecided_beside, undecided_unjudged
 from pytest_agenteval.reports.tables import TableNote
-from pytest_agenteval.store.run_documents import read_extra
+from pytest_agenteval.store.run_documents import ExtraRepetitions
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.formatting import MOST_NAME, model_label, one_line, pluralize, printable, tally
 
@@ -200,7 +200,7 @@ def _unjudged_trials(total: GroupStatistics) -> int:
 
 def look_lines(run: Run) -> Iterator[str]:
     """Say how many repetitions were not needed; nothing where their number was fixed or is undecided."""
-    rule, extra = run.header.repetition_rule, read_extra(run.folder) if run.looks else None
+    rule, extra = run.header.repetition_rule, ExtraRepetitions.read(run.folder) if run.looks else None
     if rule is None or extra is None:
         return
     counts = {group.group: len(group.node_ids) for group in extra.groups}

@@ -20,11 +20,10 @@ from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.store.run_documents import (
     ExtraRepetitions,
     Group,
+    Looks,
     SuiteGate,
     SuiteLook,
-    read_extra,
     read_looks,
-    write_looks,
 )
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.text.errors import UsageMistake
@@ -123,13 +122,13 @@ def look_at_first_repetitions(config: pytest.Config) -> frozenset[str]:
     Returns the node ids of the extra trials that are not needed.
     """
     folder = get_run_info(config).folder
-    extra, run = read_extra(folder), load_run(folder)
+    extra, run = ExtraRepetitions.read(folder), load_run(folder)
     assert extra is not None
     looks = read_looks(folder)
     # A resumed run may have made the look before. A second look would raise false alarms.
     if looks is None:
         looks = _looks(config, run, extra)
-        write_looks(folder, looks)
+        Looks(looks).write(folder)
     going = {each.group for each in looks if each.goes_on}
     dropped = [node_id for group in extra.groups if group.group not in going for node_id in group.node_ids]
     return frozenset(dropped)

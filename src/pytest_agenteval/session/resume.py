@@ -12,7 +12,7 @@ from pytest_agenteval.records.plan import Model, TrialKey
 from pytest_agenteval.session.planning.parametrization import PlannedItem, trial_key
 from pytest_agenteval.session.run_signals import BUDGET_FILES, DEAD_WORKERS, RATE_FILES, STOP_FILE, claim_run
 from pytest_agenteval.session.settings import RESULTS, Settings
-from pytest_agenteval.store.run_documents import AUDIT, PLANNED_TRIALS, read_planned_trials
+from pytest_agenteval.store.run_documents import AUDIT, PLANNED_TRIALS, PlannedTrials
 from pytest_agenteval.store.run_folder import LATEST, damage_text, find_run, list_runs, read_header
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.errors import UsageMistake
@@ -127,10 +127,11 @@ def _problems(
             yield f"expected {model.name} to be {models[model.name]}; found {model.id}"
     try:
         # A run that was cut short before it had a plan has today's plan as its first.
-        planned = read_planned_trials(run.folder) if run.planned else None
+        stored_plan = PlannedTrials.read(run.folder) if run.planned else None
     except (OSError, ValueError, LookupError, TypeError) as broken:
         yield f"{PLANNED_TRIALS} of {run.name} cannot be read ({damage_text(broken)})"
         return
+    planned = stored_plan.keys if stored_plan else None
     unplanned = []
     for key in map(trial_key, items) if planned is not None else ():
         stored = TrialKey._make([*map(KNOWN_SECRETS.text, key[:-1]), key.repetition])

@@ -23,11 +23,9 @@ from pytest_agenteval.store.run_documents import (
     ExtraRepetitions,
     ExtraTrials,
     Group,
+    PlannedTrials,
+    RunGates,
     read_gates,
-    write_audit,
-    write_extra,
-    write_gates,
-    write_planned_trials,
 )
 from pytest_agenteval.store.run_folder import (
     PLANNED,
@@ -61,7 +59,7 @@ def begin_run(evals: EvalSession) -> None:
         if hasattr(evals.config, "workerinput"):  # shown at the end, but decided before any trial runs
             evals.reuse_summary  # noqa: B018  # a property that is worked out once
         if evals.audit is not None:
-            write_audit(info.folder, evals.audit.planned(evals.selected))
+            evals.audit.planned(evals.selected).write(info.folder)
     except OSError as failed:
         why = failed.strerror or type(failed).__name__
         place = f"results cannot be written to {info.folder.parent}: {why}"
@@ -113,8 +111,8 @@ def _write_plan(evals: EvalSession, info: RunInfo) -> None:
     )
     open_run(info.folder, header)
     if evals.gates:
-        write_gates(info.folder, evals.gates)
-    write_planned_trials(info.folder, map(trial_key, trials))
+        RunGates(tuple(evals.gates)).write(info.folder)
+    PlannedTrials.of(map(trial_key, trials)).write(info.folder)
     deferred = set(map(id, extra))
     write_planned(info.folder, _planned(item for item in trials if id(item) not in deferred))
     if extra:
@@ -122,7 +120,7 @@ def _write_plan(evals: EvalSession, info: RunInfo) -> None:
         for item in extra:
             node_ids.setdefault(group_of_item(item), []).append(item.nodeid)
         groups = [ExtraTrials(*group, tuple(ids)) for group, ids in node_ids.items()]
-        write_extra(info.folder, ExtraRepetitions(tuple(groups), _planned(trials)))
+        ExtraRepetitions(tuple(groups), _planned(trials)).write(info.folder)
 
 
 def _go_on_with_run(evals: EvalSession, info: RunInfo) -> None:
@@ -137,8 +135,8 @@ def _go_on_with_run(evals: EvalSession, info: RunInfo) -> None:
 
     change_header(info.folder, resumed)
     if evals.gates:
-        before = {gate.suite: gate for gate in read_gates(info.folder)}
-        write_gates(info.folder, (before | {gate.suite: gate for gate in evals.gates}).values())
+        gates = {gate.suite: gate for gate in (*read_gates(info.folder), *evals.gates)}
+        RunGates(tuple(gates.values())).write(info.folder)
 
 
 def _prices(settings: Settings, models: Iterable[Model]) -> RunPrices | None:

@@ -30,7 +30,7 @@ from pytest_agenteval.reports.run_view import OFFLINE_NOTES
 from pytest_agenteval.session.pytest_output import write_line, write_workflow_commands
 from pytest_agenteval.session.run_end import WIDE, RunEnd
 from pytest_agenteval.session.worker_messages import message_lines, not_tasks_lines
-from pytest_agenteval.store.run_documents import read_audit
+from pytest_agenteval.store.run_documents import RunAudit
 from pytest_agenteval.store.run_folder import HEADER, LATEST, ROOT, RunHeader, read_header
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.text.errors import UsageMistake
@@ -225,7 +225,7 @@ def summarize(reporter: Any, end: RunEnd) -> None:
     if end.settings.audit:
         from pytest_agenteval.reports.audit_report import audit_lines, audit_of
 
-        audit = read_audit(run.folder)
+        audit = RunAudit.read(run.folder)
         reporter.write_sep("=", "audit of the evals")
         for line in audit_lines(audit_of(run, audit), width, tells_unseen=False) if audit else ():
             write_line(reporter, line)

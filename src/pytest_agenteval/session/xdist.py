@@ -32,9 +32,9 @@ class DeferredRepetitions:
 
     def defer(self, collected: Sequence[str]) -> Collection[int]:
         """Give the indices of the trials that may not be needed, as workers have written them down."""
-        from pytest_agenteval.store.run_documents import read_extra
+        from pytest_agenteval.store.run_documents import ExtraRepetitions
 
-        extra = read_extra(self._config.stash[run_info_key].folder)
+        extra = ExtraRepetitions.read(self._config.stash[run_info_key].folder)
         ids = {node_id for group in extra.groups for node_id in group.node_ids} if extra else set()
         self._collected = collected
         self._waiting = [index for index, name in enumerate(collected) if name in ids]

@@ -18,18 +18,13 @@ from pytest_agenteval.store.run_documents import (
     AUDIT,
     ExtraRepetitions,
     ExtraTrials,
+    Looks,
+    PlannedTrials,
     RunAudit,
+    RunGates,
     SuiteLook,
-    read_audit,
-    read_extra,
     read_gates,
     read_looks,
-    read_planned_trials,
-    write_audit,
-    write_extra,
-    write_gates,
-    write_looks,
-    write_planned_trials,
 )
 from pytest_agenteval.store.run_folder import (
     HEADER,
@@ -341,14 +336,15 @@ def join_runs(runs: Sequence[Run], results: Path, name: str, command: Sequence[s
             replace_json(folder / PLANNED, KNOWN_SECRETS.value(planned_json(planned)))
         # If shards are missing, nobody knows which trials they planned.
         if header.shards is None:
-            keys = [read_planned_trials(run.folder) for run in runs]
+            plans = [PlannedTrials.read(run.folder) for run in runs]
+            keys = [plan.keys for plan in plans if plan]
             # Without the planned trials of one run, the list would be incomplete.
-            if all(keys):
-                write_planned_trials(folder, sorted({key for own in keys for key in own or ()}))
+            if len(keys) == len(runs) and all(keys):
+                PlannedTrials.of(sorted(frozenset[TrialKey]().union(*keys))).write(folder)
         gates = {gate.suite: gate for run in runs for gate in read_gates(run.folder)}
         if gates:
-            write_gates(folder, gates.values())
-        audits = [audit for run in runs if (audit := read_audit(run.folder))]
+            RunGates(tuple(gates.values())).write(folder)
+        audits = [audit for run in runs if (audit := RunAudit.read(run.folder))]
         if audits:
             rubrics = {(each.suite, each.rubric): each for audit in audits for each in audit.rubrics}
             joined = RunAudit(
@@ -357,7 +353,7 @@ def join_runs(runs: Sequence[Run], results: Path, name: str, command: Sequence[s
                 tuple(dict.fromkeys(spoiler for audit in audits for spoiler in audit.spoilers)),
                 tuple(rubrics.values()),
             )
-            write_audit(folder, joined)
+            joined.write(folder)
         if header.repetition_rule is not None:
             _write_repetitions(runs, folder)
     # Also after Ctrl-C: half a joined run would be listed as a run.
@@ -450,10 +446,10 @@ def _write_repetitions(runs: Sequence[Run], folder: Path) -> None:
     planned: dict[tuple[str, str, str, str], PlannedGroup] = {}
     looks: list[SuiteLook] = []
     for run in runs:
-        extra = read_extra(run.folder)
+        extra = ExtraRepetitions.read(run.folder)
         groups += extra.groups if extra else ()
         for group in extra.planned if extra else run.planned:
             planned[group.suite, group.model, group.variant, group.bucket] = group
         looks += read_looks(run.folder) or ()
-    write_extra(folder, ExtraRepetitions(tuple(groups), tuple(planned.values())))
-    write_looks(folder, looks)
+    ExtraRepetitions(tuple(groups), tuple(planned.values())).write(folder)
+    Looks(tuple(looks)).write(folder)

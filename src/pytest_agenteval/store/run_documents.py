@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.record import NOTHING, Record
@@ -13,57 +13,87 @@ from pytest_agenteval.store.run_folder import Levels, PlannedGroup, damage_text,
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
-PLANNED_TRIALS = "planned-trials.json"
-
-Owner = tuple[str, str, str, str]
-"""A suite, an agent, a model and a variant."""
+PLANNED_TRIALS, EXTRA, LOOKS = "planned-trials.json", "extra-repetitions.json", "looks.json"
+GATES, AUDIT, COMPARISON = "gates.json", "audit.json", "comparison.json"
 
 
-def write_planned_trials(folder: Path, keys: Iterable[TrialKey]) -> None:
-    """Write the trials of a run; every worker may do so, as all of them write the same."""
-    groups: dict[Owner, dict[str, list[int]]] = {}
-    for key in keys:
-        owner = key.suite, key.agent, key.model, key.variant
-        groups.setdefault(owner, {}).setdefault(key.task, []).append(key.repetition)
-    lines = []
-    for owner, tasks in groups.items():
-        # Where repetitions do not count from 1, their numbers are written.
-        counts = {
-            task: len(numbers) if sorted(numbers) == list(range(1, len(numbers) + 1)) else numbers
-            for task, numbers in tasks.items()
-        }
-        lines.append(
-            {**dict(zip(("suite", "agent", "model", "variant"), owner, strict=True)), "tasks": counts}
-        )
-    replace_json(folder / PLANNED_TRIALS, KNOWN_SECRETS.value({"v": VERSION, "groups": lines}))
+class RunDocument(Record, frozen=True):
+    """A file beside a run's journals; every worker may write it, as all of them write the same.
 
-
-def _read_document(path: Path) -> dict[str, Any] | None:
-    """Read a file beside the journal, without its version; None if there is none."""
-    if not path.is_file():
-        return None
-    data = read_json(path)
-    check_version(data, path)
-    return {name: value for name, value in data.items() if name != "v"}
-
-
-def read_planned_trials(folder: Path) -> frozenset[TrialKey] | None:
-    """Read which trials a run is to carry out; None if that was not written.
-
-    Raises UsageMistake for a file of a newer version, and ValueError or the like if it cannot be read.
+    ``content`` is what messages call it, where the run is of no use without it.
     """
-    data = _read_document(folder / PLANNED_TRIALS)
-    if data is None:
-        return None
-    return frozenset(
-        TrialKey(group["suite"], task, group["agent"], group["model"], group["variant"], number)
-        for group in data["groups"]
-        for task, numbers in group["tasks"].items()
-        for number in (numbers if isinstance(numbers, list) else range(1, numbers + 1))
-    )
+
+    file: ClassVar[str]
+    content: ClassVar[str] = ""
+
+    def write(self, folder: Path) -> None:
+        """Write the file into a run's folder, or replace the one there."""
+        replace_json(folder / self.file, KNOWN_SECRETS.value({"v": VERSION, **self.to_json()}))
+
+    @classmethod
+    def read(cls, folder: Path) -> Self | None:
+        """Read the file; None if there is none.
+
+        Raises UsageMistake for a file of a newer version. For one that cannot be read it raises UsageMistake
+        where the content has a name, else ValueError or the like.
+        """
+        path = folder / cls.file
+        if not path.is_file():
+            return None
+        try:
+            data = read_json(path)
+            check_version(data, path)
+            return cls.from_json({name: value for name, value in data.items() if name != "v"})
+        except (OSError, ValueError, LookupError, TypeError) as broken:
+            if not cls.content:
+                raise
+            raise UsageMistake(f"{path}: {cls.content} cannot be read ({damage_text(broken)})") from None
 
 
-EXTRA, LOOKS = "extra-repetitions.json", "looks.json"
+class TrialGroup(Record, frozen=True):
+    """Trials with one agent, model and variant: how often each task, or which repetitions if not from 1."""
+
+    suite: str
+    agent: str
+    model: str
+    variant: str
+    tasks: Mapping[str, int | tuple[int, ...]]
+
+
+class PlannedTrials(RunDocument, frozen=True):
+    """Which trials a run is to carry out."""
+
+    file: ClassVar[str] = PLANNED_TRIALS
+    groups: tuple[TrialGroup, ...]
+
+    @classmethod
+    def of(cls, keys: Iterable[TrialKey]) -> PlannedTrials:
+        """Group the trials of a run."""
+        groups: dict[tuple[str, str, str, str], dict[str, list[int]]] = {}
+        for key in keys:
+            owner = key.suite, key.agent, key.model, key.variant
+            groups.setdefault(owner, {}).setdefault(key.task, []).append(key.repetition)
+        return cls(
+            tuple(
+                TrialGroup(*owner, {task: _count(numbers) for task, numbers in tasks.items()})
+                for owner, tasks in groups.items()
+            )
+        )
+
+    @property
+    def keys(self) -> frozenset[TrialKey]:
+        """The trials, each by its key."""
+        return frozenset(
+            TrialKey(group.suite, task, group.agent, group.model, group.variant, number)
+            for group in self.groups
+            for task, numbers in group.tasks.items()
+            for number in (range(1, numbers + 1) if isinstance(numbers, int) else numbers)
+        )
+
+
+def _count(numbers: Sequence[int]) -> int | tuple[int, ...]:
+    return len(numbers) if sorted(numbers) == list(range(1, len(numbers) + 1)) else tuple(numbers)
+
 
 Group: TypeAlias = tuple[str, str, str]
 """A suite, a model and a variant."""
@@ -90,9 +120,13 @@ class ExtraTrials(Record, frozen=True):
         return self.suite, self.model, self.variant
 
 
-class ExtraRepetitions(Record, frozen=True):
-    """All trials that a run may need beyond the planned ones; ``planned`` is the plan including them."""
+class ExtraRepetitions(RunDocument, frozen=True):
+    """All trials that a run may need beyond the planned ones; ``planned`` is the plan including them.
 
+    Only runs with a range of repetitions, such as ``--repetitions=2..6``, have the file.
+    """
+
+    file: ClassVar[str] = EXTRA
     groups: tuple[ExtraTrials, ...]
     planned: tuple[PlannedGroup, ...]
 
@@ -132,27 +166,17 @@ class SuiteLook(Record, frozen=True):
         return self.levels != Levels()
 
 
-def write_extra(folder: Path, extra: ExtraRepetitions) -> None:
-    """Write which extra trials may be needed; every worker may do so, as all of them write the same."""
-    replace_json(folder / EXTRA, {"v": VERSION, **extra.to_json()})
+class Looks(RunDocument, frozen=True):
+    """What the look at each suite gave, written once for all of the run's processes."""
 
-
-def read_extra(folder: Path) -> ExtraRepetitions | None:
-    """Read which extra trials may be needed; None if repetitions are fixed."""
-    # Only runs with a range of repetitions, such as ``--repetitions=2..6``, have the file.
-    data = _read_document(folder / EXTRA)
-    return None if data is None else ExtraRepetitions.from_json(data)
-
-
-def write_looks(folder: Path, looks: Iterable[SuiteLook]) -> None:
-    """Write the results of the look, once for all of the run's processes."""
-    replace_json(folder / LOOKS, {"v": VERSION, "looks": [look.to_json() for look in looks]})
+    file: ClassVar[str] = LOOKS
+    looks: tuple[SuiteLook, ...]
 
 
 def read_looks(folder: Path) -> tuple[SuiteLook, ...] | None:
     """Read the results of the look; None before it."""
-    data = _read_document(folder / LOOKS)
-    return None if data is None else tuple(map(SuiteLook.from_json, data["looks"]))
+    found = Looks.read(folder)
+    return None if found is None else found.looks
 
 
 def planned_after(
@@ -165,9 +189,6 @@ def planned_after(
         for groups in (extra.planned, planned)
     )
     return tuple(whole[key] if key[:3] in going else own.get(key, whole[key]) for key in whole)
-
-
-GATES = "gates.json"
 
 
 class SuiteGate(Record, frozen=True):
@@ -183,25 +204,18 @@ class SuiteGate(Record, frozen=True):
     assumed: bool = False
 
 
-def write_gates(folder: Path, gates: Iterable[SuiteGate]) -> None:
-    """Write the gates of a run; every worker may do so, as all of them write the same."""
-    replace_json(folder / GATES, {"v": VERSION, "gates": [gate.to_json() for gate in gates]})
+class RunGates(RunDocument, frozen=True):
+    """The gates of a run; most runs have none."""
+
+    file: ClassVar[str] = GATES
+    content: ClassVar[str] = "the run's gates"
+    gates: tuple[SuiteGate, ...]
 
 
 def read_gates(folder: Path) -> tuple[SuiteGate, ...]:
-    """Read the gates of a run; most runs have none.
-
-    Raises UsageMistake for a file of a newer version, and if it cannot be read.
-    """
-    path = folder / GATES
-    try:
-        data = _read_document(path)
-        return () if data is None else tuple(map(SuiteGate.from_json, data["gates"]))
-    except (OSError, ValueError, LookupError, TypeError) as broken:
-        raise UsageMistake(f"{path}: the run's gates cannot be read ({damage_text(broken)})") from None
-
-
-AUDIT = "audit.json"
+    """Read the gates of a run; raises UsageMistake if they cannot be read."""
+    found = RunGates.read(folder)
+    return found.gates if found else ()
 
 
 class AuditedTask(Record, frozen=True):
@@ -238,34 +252,16 @@ class AuditedRubric(Record, frozen=True):
     moved_by: tuple[str, ...] = ()
 
 
-class RunAudit(Record, frozen=True):
+class RunAudit(RunDocument, frozen=True):
     """What a run audits; ``unaudited`` are tasks that have no reference to act out."""
 
+    file: ClassVar[str] = AUDIT
+    content: ClassVar[str] = "what is audited"
     tasks: tuple[AuditedTask, ...] = ()
     unaudited: tuple[AuditedTask, ...] = ()
     spoilers: tuple[PlannedSpoiler, ...] = ()
     rubrics: tuple[AuditedRubric, ...] = ()
 
-
-def write_audit(folder: Path, audit: RunAudit) -> None:
-    """Write what a run audits; every worker may do so, as all of them write the same."""
-    replace_json(folder / AUDIT, KNOWN_SECRETS.value({"v": VERSION, **audit.to_json()}))
-
-
-def read_audit(folder: Path) -> RunAudit | None:
-    """Read what a run audits; None for a run that is not an audit.
-
-    Raises UsageMistake for a file of a newer version, and if it cannot be read.
-    """
-    path = folder / AUDIT
-    try:
-        data = _read_document(path)
-        return None if data is None else RunAudit.from_json(data)
-    except (OSError, ValueError, LookupError, TypeError) as broken:
-        raise UsageMistake(f"{path}: what is audited cannot be read ({damage_text(broken)})") from None
-
-
-COMPARISON = "comparison.json"
 
 RULES = 2
 """The rules of today's verdicts: with those before, a verdict may be another."""

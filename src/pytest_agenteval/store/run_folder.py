@@ -408,7 +408,7 @@ def find_run(root: Path, name: str) -> Path:
     if len(matching) == 1:
         return matching[0].path
     problem = f"several runs begin with {name!r}" if matching else f"there is no run {name!r} in {root}"
-    nearby = [] if matching else list(_nearest(runs, name))
+    nearby = [] if matching else _nearest(runs, name)
     if not runs:
         candidates = "there are no runs yet"
     elif nearby:
@@ -427,33 +427,30 @@ def runs_of_day(root: Path, name: str) -> list[str]:
     return [] if is_other else [run.path.name for run in _of_model(list_runs(root), name)]
 
 
-def _of_model(runs: Sequence[RunFolder], name: str) -> Sequence[RunFolder]:
+def _of_model(runs: Sequence[RunFolder], name: str) -> list[RunFolder]:
     """Return the runs with a model, newest first, of the day that the name gives."""
     # From the right: a model's own name may hold an ``@``.
     model, at, day = name.rpartition("@")
-    if not at:
-        return ()
-    return [run for run in runs if _has_model(run, model) and day in (_day(run), LATEST)]
+    return [run for run in runs if at and model in _models(run) and day in (_day(run), LATEST)]
 
 
-def _has_model(run: RunFolder, model: str) -> bool:
-    return any(model == run_model.name for run_model in run.header.models)
+def _models(run: RunFolder) -> list[str]:
+    return [model.name for model in run.header.models]
 
 
 def _day(run: RunFolder) -> str:
     return run.header.started_at[:10].replace("-", "")
 
 
-def _nearest(runs: Sequence[RunFolder], name: str) -> Iterator[str]:
-    """Yield ``MODEL@DAY`` for the days of the most similar model, else similar names of runs."""
-    import difflib
+def _nearest(runs: Sequence[RunFolder], name: str) -> list[str]:
+    """Return ``MODEL@DAY`` for the days of the most similar model, else similar names of runs."""
+    from difflib import get_close_matches
 
     model, at, _ = name.rpartition("@")
-    if at:
-        model_names = dict.fromkeys(run_model.name for run in runs for run_model in run.header.models)
-        meant = difflib.get_close_matches(model, list(model_names), n=1, cutoff=NEAR)
-        days = dict.fromkeys(f"{name}@{_day(run)}" for name in meant for run in runs if _has_model(run, name))
-        yield from days
-    else:
-        names = [run.path.name for run in runs]
-        yield from difflib.get_close_matches(name, names, n=MOST_LISTED, cutoff=NEAR)
+    if not at:
+        return get_close_matches(name, [run.path.name for run in runs], n=MOST_LISTED, cutoff=NEAR)
+    models = list(dict.fromkeys(model for run in runs for model in _models(run)))
+    meant = get_close_matches(model, models, n=1, cutoff=NEAR)
+    return list(
+        dict.fromkeys(f"{each}@{_day(run)}" for each in meant for run in runs if each in _models(run))
+    )

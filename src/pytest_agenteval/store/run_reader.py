@@ -207,10 +207,10 @@ def _after_looks(
     """Return the plan after the look, with what the look decided, and the problem if that cannot be read."""
     if header.repetition_rule is None:
         return planned, (), ""
-    from pytest_agenteval.store.run_documents import LOOKS, planned_after, read_extra, read_looks
+    from pytest_agenteval.store.run_documents import LOOKS, ExtraRepetitions, planned_after, read_looks
 
     try:
-        extra, looks = read_extra(folder), read_looks(folder)
+        extra, looks = ExtraRepetitions.read(folder), read_looks(folder)
     except (OSError, ValueError, LookupError, TypeError) as broken:
         return planned, (), f"{LOOKS}: left out: {damage_text(broken)}"
     if extra is None or looks is None:
