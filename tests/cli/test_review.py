@@ -146,7 +146,8 @@ def tasks(project: Path) -> PlannedTasks:
     with pytest.MonkeyPatch.context() as patch:
         only_our_plugin(patch)
         patch.chdir(project)
-        return PlannedTasks(load_run(find_run(project / ".agenteval/runs", LATEST)).entries)
+        run = load_run(find_run(project / ".agenteval/runs", LATEST))
+        return PlannedTasks(run, run.entries)
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from pytest_agenteval.loop.contamination import SearchedFile, compact, prompt_leaks
 from pytest_agenteval.loop.prompt_files import read_files
+from pytest_agenteval.loop.todays_tasks import read_suites
 from pytest_agenteval.text.errors import UsageMistake
 from tests.suites import task, write
 
@@ -102,7 +103,7 @@ LEAKING: dict[str, list[str]] = {
 @pytest.fixture(scope="module")
 def leaks(suite: Path) -> dict[str, list[str]]:
     """What leaks of each prompt, all looked at together: no prompt makes another's words leak."""
-    found = prompt_leaks({}, {prompt: prompt for prompt in LEAKING}, suite)
+    found = prompt_leaks({}, {prompt: prompt for prompt in LEAKING}, read_suites(suite))
     return {
         prompt: [f"{leak.task}: {leak.text}" for leak in found if leak.file == prompt] for prompt in LEAKING
     }
@@ -119,7 +120,7 @@ def test_a_leak_is_what_one_task_has_and_nobody_writes_by_chance(
 def test_what_stands_in_an_old_file_is_not_added(suite: Path) -> None:
     """Whichever file it stood in, and however it was written there."""
     new = {"a": "Reef the mainsail.\nMAIN-SAIL and Runa Fjeld.", "b": "nothing"}
-    leaks = prompt_leaks({"z": "the\nmainsail"}, new, suite)
+    leaks = prompt_leaks({"z": "the\nmainsail"}, new, read_suites(suite))
 
     assert [(leak.file, leak.line, leak.text, leak.added) for leak in leaks] == [
         ("a", 1, "mainsail", False),
@@ -215,14 +216,6 @@ def test_a_text_is_found_however_it_is_written(
 def test_short_texts_are_no_part_of_other_words(value: str, prompt: str, stands: bool) -> None:
     """Where words stand apart a short one begins where a word does, and a number is whole."""
     assert bool(list(SearchedFile("p", prompt).spans(compact(value)))) == stands
-
-
-def test_a_prompt_in_utf_16_is_read_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some editors write it; byte for byte it would hide everything."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "p.md").write_bytes("Runa Fjeld".encode("utf-16"))
-
-    assert read_files(["*.md"]) == {"p.md": "Runa Fjeld"}
 
 
 def test_a_glob_that_names_a_folder_says_how_its_files_are_named(

@@ -34,6 +34,7 @@ from pytest_agenteval.cassettes.request_matching import (
     request_parameters,
 )
 from pytest_agenteval.text.errors import CassetteMiss, Problem, ProblemsFound, UsageMistake
+from pytest_agenteval.text.formatting import few_names
 from pytest_agenteval.text.json_values import json_equal
 
 LONGEST, COMPARED = 60, 200
@@ -65,8 +66,7 @@ def _nearest_call(missed: Request, recorded: Sequence[Request]) -> str:
     noun, place = _noun(missed)
     if not alike:
         others = sorted({_address(request) for request in recorded if not request.uri.startswith(CHAT)})
-        more = f" and {len(others) - 5} more" if len(others) > 5 else ""
-        return f"no {noun} of this {place}; recorded are: {', '.join(others[:5]) or '(none)'}{more}"
+        return f"no {noun} of this {place}; recorded are: {few_names(others, 5) or '(none)'}"
     parameters = request_parameters(missed)
     apart = [list(_differences(parameters, request_parameters(request))) for request in alike]
     fewest = min(map(len, apart))

@@ -245,7 +245,7 @@ def _hold_review(run: Run, args: argparse.Namespace, words: Sequence[str]) -> tu
     from pytest_agenteval.loop.review_pool import PlannedTasks, chosen_entries, chosen_trials, review_pool
 
     entries = chosen_entries(run, {name: getattr(args, name) for name in FILTERS}, words)
-    tasks = PlannedTasks(entries)
+    tasks = PlannedTasks(run, entries)
     rubric = _rubric_option(args.rubric)
     pool = review_pool(run, entries, tasks, rubric, SPLITS[args.split], "errored" in words)
     trials = chosen_trials(pool.trials, words, args.sample, args.seed)

@@ -56,6 +56,7 @@ from pytest_agenteval.tasks.load import load_suite
 from pytest_agenteval.text.errors import ProblemsFound, UsageMistake, nearest_names
 from pytest_agenteval.text.formatting import (
     StyledLine,
+    first_few,
     format_figure,
     model_label,
     one_line,
@@ -347,8 +348,7 @@ def _group_name(group: PooledGroup) -> str:
 
 def _some_names(names: Sequence[str]) -> str:
     distinct = list(dict.fromkeys(names))
-    more = ", ..." if len(distinct) > MOST_NAMED else ""
-    return ", ".join(one_line(name, MOST_NAME) for name in distinct[:MOST_NAMED]) + more
+    return ", ".join(first_few([one_line(name, MOST_NAME) for name in distinct], MOST_NAMED, "..."))
 
 
 def _entries_by_file(
@@ -404,10 +404,8 @@ def _change_lines(change: BaselineChange, verbose: bool) -> Iterator[str]:
         *(f"  {each.name}  added: {_scores_text(each.after)}" for each in change.added),
         *(f"  {each.name}  gone, was: {_scores_text(each.before)}" for each in change.gone),
     ]
-    for row in rows if verbose else rows[:MOST_ROWS]:
+    for row in rows if verbose else first_few(rows, MOST_ROWS, "  and {} more (-v)"):
         yield from wrapped(row)
-    if not verbose and len(rows) > MOST_ROWS:
-        yield f"  and {len(rows) - MOST_ROWS} more (-v)"
 
 
 def _change_text(change: BaselineTask) -> str:

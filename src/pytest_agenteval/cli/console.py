@@ -16,7 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_agenteval.text.errors import UsageMistake
-from pytest_agenteval.text.formatting import StyledLine, clamp_width, in_actions, without_commands
+from pytest_agenteval.text.formatting import (
+    StyledLine,
+    clamp_width,
+    few_names,
+    first_few,
+    in_actions,
+    without_commands,
+)
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 if TYPE_CHECKING:
@@ -71,9 +78,8 @@ def print_other_runs_of_day(results: Path, name: str) -> None:
 
     newest, *others = runs_of_day(results, name) or [""]
     if others:
-        more = f" and {len(others) - MOST_LISTED} more" if len(others) > MOST_LISTED else ""
-        listed = ", ".join(others[:MOST_LISTED])
-        print(f"{name} is {newest}, the newest of that day; also there: {listed}{more}", file=sys.stderr)
+        listed = few_names(others, MOST_LISTED)
+        print(f"{name} is {newest}, the newest of that day; also there: {listed}", file=sys.stderr)
 
 
 def positive_int(text: str) -> int:
@@ -167,8 +173,7 @@ def terminal_width() -> int:
 
 def indented_lines(items: Sequence[object], most: int) -> list[str]:
     """Give one indented line for each of the first items, and how many more there are."""
-    more = [f"  and {len(items) - most} more"] if len(items) > most else []
-    return [*(f"  {item}" for item in items[:most]), *more]
+    return [f"  {line}" for line in first_few(items, most)]
 
 
 def print_lines(lines: Iterable[StyledLine]) -> None:

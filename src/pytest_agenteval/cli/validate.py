@@ -26,8 +26,9 @@ from pytest_agenteval.cli.console import (
     write_text,
 )
 from pytest_agenteval.cli.suite_files import is_place_of_suite, suites_meant
-from pytest_agenteval.loop.contamination import Leak, LeakKind, LeaksDocument, read_suites, suite_leaks
+from pytest_agenteval.loop.contamination import Leak, LeakKind, LeaksDocument, prompt_leaks
 from pytest_agenteval.loop.prompt_files import files_at_commit, read_files
+from pytest_agenteval.loop.todays_tasks import read_suites
 from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.registry.registration import get_registry
 from pytest_agenteval.reports.audit_report import Audit, audit_lines, audit_markdown, audit_of
@@ -323,7 +324,7 @@ def leaks(args: argparse.Namespace) -> int:
         suites=tuple(each.suite.name for each in suites),
         tasks=sum(len(each.tasks) for each in suites),
         # A file that both options name is a prompt.
-        leaks=suite_leaks(old.texts, new, suites, {*new}.difference(read_files(args.prompt))),
+        leaks=prompt_leaks(old.texts, new, suites, {*new}.difference(read_files(args.prompt))),
     )
     write_result(args.json, document, _leak_lines(document))
     return ADDED if any(leak.added for leak in document.leaks) else 0

@@ -16,6 +16,7 @@ from pytest_agenteval.compare.scoring.intervals import tasks_to_exclude
 from pytest_agenteval.compare.verdict import Change
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.tasks.suite_spec import Gate
+from pytest_agenteval.text.formatting import first_few
 
 # How many reasons the line names.
 MOST_REASONS = 6
@@ -94,11 +95,11 @@ class GateOutcome(FrozenValue, frozen=True):
     @property
     def line(self) -> str:
         """The outcome in one line; empty where there is no rule."""
-        unjudged = f"not judged, {'; '.join(_first(self.unjudged))}" if self.unjudged else ""
+        unjudged = f"not judged, {'; '.join(first_few(self.unjudged, MOST_REASONS))}" if self.unjudged else ""
         if self.broken:
-            return f"gate: broken: {'; '.join(_first(self.broken))}"
+            return f"gate: broken: {'; '.join(first_few(self.broken, MOST_REASONS))}"
         if self.held:
-            held = f"gate: held ({'; '.join(_first(self.held))})"
+            held = f"gate: held ({'; '.join(first_few(self.held, MOST_REASONS))})"
             return f"{held}; {unjudged}" if unjudged else held
         return f"gate: {unjudged}" if unjudged else ""
 
@@ -115,11 +116,6 @@ def judge_gates(suites: Sequence[GatedSuite]) -> GateOutcome:
         return tuple(dict.fromkeys(text for outcome, text in findings if outcome == word))
 
     return GateOutcome(texts_of("broken"), texts_of("held"), texts_of("not judged"))
-
-
-def _first(texts: Sequence[str]) -> list[str]:
-    left = len(texts) - MOST_REASONS
-    return [*texts[:MOST_REASONS], *([f"and {left} more"] if left > 0 else [])]
 
 
 def _findings(suite: GatedSuite) -> Iterator[RuleFinding]:

@@ -21,22 +21,15 @@ from urllib.parse import unquote
 
 from msgspec.structs import replace
 
+from pytest_agenteval.loop.todays_tasks import SuiteWithTasks
 from pytest_agenteval.records.plan import Split
 from pytest_agenteval.records.record import Document, FrozenValue, Record
-from pytest_agenteval.session.planning.suites import Suites, SuiteSearch, read_suite, tasks_of_suite
-from pytest_agenteval.tasks.documents import short_path
-from pytest_agenteval.tasks.file_names import SUITE_NAMES, find_suite
-from pytest_agenteval.tasks.load import LoadedTask, load_suite
-from pytest_agenteval.tasks.referenced_files import workspace_layers
-from pytest_agenteval.tasks.suite_spec import Suite
 from pytest_agenteval.tasks.task_spec import Task, Turn
-from pytest_agenteval.text.errors import UsageMistake
 
 LeakKind = Literal["task_id", "expected_value", "reference_solution", "input", "workspace"]
 
 # Files of a starting workspace with more bytes than this are not read: nobody copies from them.
 MOST_WORKSPACE_TEXT = 200_000
-_ROOT_MARKS = (".git", "pyproject.toml", "pytest.ini", "tox.ini", "setup.cfg")
 
 # Metadata keys whose values are searched for; other values are labels.
 OWN_METADATA = re.compile("needle|marker|canary|expected|answer|secret|gold")
@@ -105,42 +98,6 @@ class LeaksDocument(Document, frozen=True):
     suites: tuple[str, ...]
     tasks: int
     leaks: tuple[Leak, ...]
-
-
-class SuiteWithTasks(FrozenValue, frozen=True):
-    """A suite, its file, and all of its tasks, each with the folders that make its starting workspace."""
-
-    file: Path
-    suite: Suite
-    tasks: tuple[LoadedTask, ...]
-    layers: tuple[tuple[Path, ...], ...]
-
-
-def read_suites(place: Path) -> list[SuiteWithTasks]:
-    """Read the suites below a folder, or the one in whose folder it lies, or that of a suite's file.
-
-    A suite is read as a whole, whatever part of it is named. Raises UsageMistake where there is none, and
-    ProblemsFound for a file with problems.
-    """
-    place = Path(os.path.abspath(place))
-    folder = place if place.is_dir() else place.parent
-    above = (
-        each for each in (folder, *folder.parents) if any((each / mark).exists() for mark in _ROOT_MARKS)
-    )
-    root = next(above, Path.cwd() if folder.is_relative_to(Path.cwd()) else folder)
-    files = [place] if place.name in SUITE_NAMES and place.is_file() else SuiteSearch(place).collected
-    read = [(file, suite) for file in files if (suite := read_suite(file, root)) is not None]
-    # A part of a suite was named: its suite lies above.
-    if not read and place.is_dir() and (file := find_suite(place, root)):
-        read = [(file, load_suite(file))]
-    if not read:
-        raise UsageMistake(f"there is no suite.yaml below {short_path(place)}")
-    suites, loaded = Suites(root), []
-    for file, suite in read:
-        tasks = tuple(tasks_of_suite(suites, file, suite))
-        layers = (workspace_layers(each.task, file.parent, each.file, root) for each in tasks)
-        loaded.append(SuiteWithTasks(file, suite, tasks, tuple(layers)))
-    return loaded
 
 
 @cache
@@ -251,20 +208,15 @@ def _task_texts(task: Task, number: int) -> Iterator[TaskText]:
             for text in fact:
                 # Agents have to know folders: of a path only several words say enough.
                 yield TaskText("expected_value", text, number, len(fact) == 1 and "/" not in text)
-    yield from (TaskText("reference_solution", text, number) for text in _solution_texts(task))
+    solution = [[turn.text, *(call.args for call in turn.calls)] for turn in _turns(task)]
+    if reference := task.reference_solution:
+        solution.append([reference.expected_outcome, reference.sample_transcript])
+    yield from (TaskText("reference_solution", text, number) for text in _leaves(solution))
     yield from (TaskText("input", text, number) for text in _input_texts(task))
 
 
 def _input_texts(task: Task) -> Iterator[str]:
     yield from _leaves({key: task.input[key] for key in task.input if key not in _PLACES})
-
-
-def _solution_texts(task: Task) -> Iterator[str]:
-    for turn in _turns(task):
-        yield turn.text
-        yield from (text for call in turn.calls for text in _leaves(call.args))
-    if reference := task.reference_solution:
-        yield from _leaves([reference.expected_outcome, reference.sample_transcript])
 
 
 def _turns(task: Task) -> tuple[Turn, ...]:
@@ -453,24 +405,16 @@ class _Hit(FrozenValue, frozen=True):
     added: bool
 
 
-def prompt_leaks(old: Mapping[str, str], new: Mapping[str, str], suite: Path) -> tuple[Leak, ...]:
-    """Give the texts of the suite's tasks that stand in the new files, in the order of files and lines.
-
-    ``old`` and ``new`` are the texts of all files that are looked at, by their paths; a file may have moved
-    from one path to another. What is wrong with the suite raises UsageMistake, or ProblemsFound.
-    """
-    return suite_leaks(old, new, read_suites(suite))
-
-
-def suite_leaks(
+def prompt_leaks(
     old: Mapping[str, str],
     new: Mapping[str, str],
     suites: Iterable[SuiteWithTasks],
     code: Collection[str] = (),
 ) -> tuple[Leak, ...]:
-    """Give the texts of these suites' tasks that stand in the new files; see ``prompt_leaks``.
+    """Give the texts of these suites' tasks that stand in the new files, in the order of files and lines.
 
-    ``code`` names the files that are no prompts: ordinary words are no leak there.
+    ``old`` and ``new`` are the texts of all files that are looked at, by their paths; a file may have moved
+    from one path to another. ``code`` names the files that are no prompts: ordinary words are no leak there.
     """
     prompts = [SearchedFile(file, text) for file, text in new.items()]
     whole = "\n".join(prompt.compact for prompt in prompts)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import codecs
 import glob
 import os
-import subprocess
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
+from pytest_agenteval.loop.improve.repository import GitFailed, Repository
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.tasks.globs import matches
@@ -37,9 +37,10 @@ def read_files(globs: Iterable[str]) -> dict[str, str]:
             raise UsageMistake(f"{pattern}: {why}")
         for path in map(Path, named):
             try:
-                texts[short_path(Path(os.path.abspath(path)))] = _decoded(path.read_bytes())
+                text = path.read_text(encoding="utf-8", errors="replace")
             except OSError as refused:
                 raise UsageMistake(f"{path}: cannot be read ({refused.strerror})") from None
+            texts[short_path(Path(os.path.abspath(path)))] = text
     return texts
 
 
@@ -49,17 +50,15 @@ def files_at_commit(globs: Sequence[str], since: str | None, suites: Iterable[Pa
     ``since`` is HEAD where it is None. Without git, and before the first commit, nothing is old. Raises
     UsageMistake for a commit that there is not. What lay in the folders of ``suites`` was no prompt.
     """
-    top = _git(["rev-parse", "--show-toplevel"], Path.cwd())
-    arguments = ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{since or 'HEAD'}^{{commit}}"]
-    commit = (_git(arguments, Path.cwd()) or b"").decode().strip() if top else ""
-    if since and not commit:
-        why = "no such commit" if top else "there is no git repository here"
-        raise UsageMistake(f"--since {since}: {why}")
-    if not top or not commit:
+    try:
+        repository = Repository.around(Path.cwd())
+        commit = repository.commit_of(since or "HEAD")
+    except (GitFailed, UsageMistake) as missing:
+        if since:
+            why = "no such commit" if isinstance(missing, GitFailed) else "there is no git repository here"
+            raise UsageMistake(f"--since {since}: {why}") from None
         return FilesAtCommit("", {})
-    root = Path(os.fsdecode(top).rstrip("\n"))
-    listed = _git(["ls-tree", "-r", "-z", "--full-tree", "--name-only", commit], root) or b""
-    names = [os.fsdecode(name) for name in listed.split(b"\0") if name]
+    root, names = repository.root, repository.files(commit)
     # git names files from the top of the repository.
     patterns = [os.path.relpath(os.path.abspath(pattern), root) for pattern in globs]
     folders = {os.path.abspath(place if place.is_dir() else place.parent) for place in suites}
@@ -67,23 +66,9 @@ def files_at_commit(globs: Sequence[str], since: str | None, suites: Iterable[Pa
     gone = (name for name in names if name.endswith(suffixes) and not os.path.lexists(root / name))
     known = [name for name in names if any(matches(pattern, name) for pattern in patterns)]
     known += [name for name in gone if folders.isdisjoint(map(str, (root / name).parents))]
-    # None for what is no file, such as a repository inside.
-    blobs = {name: _git(["cat-file", "blob", f"{commit}:{name}"], root) for name in known}
-    texts = {name: _decoded(blob) for name, blob in blobs.items() if blob is not None}
+    texts: dict[str, str] = {}
+    for name in known:
+        # A repository inside is no file.
+        with suppress(GitFailed):
+            texts |= repository.texts(commit, [name])
     return FilesAtCommit(commit, texts)
-
-
-def _decoded(data: bytes) -> str:
-    """Read UTF-8, or UTF-16 where the first bytes say so."""
-    # Some editors write UTF-16; read byte by byte it would hide every text.
-    is_wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    return data.decode("utf-16" if is_wide else "utf-8-sig", errors="replace")
-
-
-def _git(arguments: Sequence[str], folder: Path) -> bytes | None:
-    """Run git; None where there is no git, or it refuses."""
-    try:
-        done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, check=False)
-    except OSError:
-        return None
-    return done.stdout if done.returncode == 0 else None

@@ -16,6 +16,7 @@ from pytest_agenteval.graders.grader import asks_judges
 from pytest_agenteval.graders.judge.judge_grader import RubricGrader
 from pytest_agenteval.graders.judge.panel import ShownValues, SilentJudge
 from pytest_agenteval.graders.judge.rubric import Rubric
+from pytest_agenteval.loop.todays_tasks import files_root
 from pytest_agenteval.records.evidence import CRASH, Evidence
 from pytest_agenteval.records.plan import PlannedGrader, PlannedTask, TrialKey
 from pytest_agenteval.records.record import FrozenValue
@@ -50,9 +51,9 @@ class PlannedTasks:
     ``root`` is the folder that the run's files are named from, ``registry`` what its conftests offer.
     """
 
-    def __init__(self, entries: Iterable[JournalEntry]) -> None:
+    def __init__(self, run: Run, entries: Iterable[JournalEntry]) -> None:
         names = tuple(dict.fromkeys(entry.file for entry in entries if entry.file))
-        self.root = _files_root(names)
+        self.root = files_root(run)
         files = [path for name in names if (path := self.root / name).is_file()]
         folders = dict.fromkeys(path.parent for path in files)
         self.registry: Registry = load_registry(folders, (f"--rootdir={self.root}",))
@@ -73,14 +74,6 @@ class PlannedTasks:
         suite = self._planner.suites.suite_of(path)
         folder = None if isinstance(suite, ProblemsFound) else suite.folder
         return folder or path.parent
-
-
-def _files_root(names: Iterable[str]) -> Path:
-    """Give the folder, this one or one above it, from which the files of a run are named."""
-    here = Path.cwd()
-    # A run names files from pytest's rootdir; the person may stand below it.
-    folders = (folder for name in names for folder in (here, *here.parents) if (folder / name).is_file())
-    return next(folders, here)
 
 
 class ReviewTrial(FrozenValue, frozen=True):

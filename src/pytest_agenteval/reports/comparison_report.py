@@ -48,6 +48,7 @@ from pytest_agenteval.text.formatting import (
     StyledLine,
     clamp_width,
     escape_markdown,
+    first_few,
     format_duration,
     format_figure,
     model_label,
@@ -254,10 +255,8 @@ def _remarks(comparison: RunComparison, width: int, whole: bool) -> Iterator[Sty
         yield StyledLine("")
         tasks = pluralize(len(tasks_left_out(comparison)), "task")
         yield from wrapped_lines(f"{tasks} not compared:", width, "yellow", indent="")
-    for text in map(str, obstacles if whole else obstacles[:MOST_OBSTACLES]):
+    for text in first_few(obstacles, len(obstacles) if whole else MOST_OBSTACLES, "and {} more (-v)"):
         yield from wrapped_lines(printable(text), width)
-    if not whole and len(obstacles) > MOST_OBSTACLES:
-        yield StyledLine(f"  and {len(obstacles) - MOST_OBSTACLES} more (-v)")
     for names, where in ((comparison.unmatched_old, "old"), (comparison.unmatched_new, "new")):
         if names:
             yield from wrapped_lines(f"only in {where}: {printable(', '.join(names))}", width, indent="")

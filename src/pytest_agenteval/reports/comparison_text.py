@@ -13,7 +13,7 @@ from pytest_agenteval.compare.verdict import Change, share_of_look
 from pytest_agenteval.records.evidence import ROUNDING
 from pytest_agenteval.reports.run_view import SuiteView, acting_model
 from pytest_agenteval.store.run_documents import Reading, SuiteLook
-from pytest_agenteval.text.formatting import NOT_KNOWN, format_figure, one_line, pluralize
+from pytest_agenteval.text.formatting import NOT_KNOWN, first_few, format_figure, one_line, pluralize
 
 MOST_NAME = 200
 MOST_LINE, MOST_DIGEST = 80, 4
@@ -307,9 +307,7 @@ def _parts(comparison: RunComparison) -> Iterator[str]:
     clauses = list(_verdict_clauses(comparison))
     worse, better = ([text for verdict, text in clauses if verdict == word] for word in ("worse", "better"))
     for texts, verdict in ((worse, "worse"), (better, "better")):
-        yield from texts[:MOST_CHANGES]
-        if len(texts) > MOST_CHANGES:
-            yield f"{len(texts) - MOST_CHANGES} more buckets or suites are {verdict}"
+        yield from first_few(texts, MOST_CHANGES, f"{{}} more buckets or suites are {verdict}")
     if better and not worse:
         yield "no fall was shown"
     # Suites with the same result are described together.

@@ -49,6 +49,7 @@ from pytest_agenteval.text.formatting import (
     StyledLine,
     ending_word,
     escape_markdown,
+    first_few,
     format_figure,
     one_line,
     pluralize,
@@ -89,9 +90,8 @@ def summary_markdown(
         parts.append(folded_markdown("all buckets", tables))
     if view.misses:
         head = f"{pluralize(len(view.misses), 'trial')} not passed"
-        left = len(view.misses) - MOST_MISSES
-        more = [f"- and {left} more"] if left > 0 else []
-        parts.append(folded_markdown(head, "\n".join([*map(_miss_item, view.misses[:MOST_MISSES]), *more])))
+        items = first_few([*map(_miss_item, view.misses)], MOST_MISSES, "- and {} more")
+        parts.append(folded_markdown(head, "\n".join(items)))
     parts.append(f"run: {escape_markdown(view.path)}")
     return "\n\n".join(parts) + "\n"
 

@@ -27,7 +27,15 @@ from pytest_agenteval.reports.suite_tables import MARK, judge_hint, undecided_be
 from pytest_agenteval.reports.tables import TableNote
 from pytest_agenteval.store.run_documents import ExtraRepetitions
 from pytest_agenteval.store.run_reader import Run
-from pytest_agenteval.text.formatting import MOST_NAME, model_label, one_line, pluralize, printable, tally
+from pytest_agenteval.text.formatting import (
+    MOST_NAME,
+    first_few,
+    model_label,
+    one_line,
+    pluralize,
+    printable,
+    tally,
+)
 
 Count = Callable[[GroupStatistics], int]
 
@@ -75,9 +83,8 @@ def whole_run_warnings(view: RunView) -> Iterator[TableNote]:
 def _lost_trials(view: RunView) -> Iterator[TableNote]:
     """Name the trials of which one may have ended its process, the one at which most processes died first."""
     if view.lost:
-        most = view.lost[:MOST_NAMED]
-        names = [trial_name(key) + (f" ({times} times)" if times > 1 else "") for key, times in most]
-        names += [f"{len(view.lost) - MOST_NAMED} more"] if len(view.lost) > MOST_NAMED else []
+        lost = [trial_name(key) + (f" ({times} times)" if times > 1 else "") for key, times in view.lost]
+        names = first_few(lost, MOST_NAMED, "{} more")
         were, it = ("was", "it") if len(view.lost) == 1 else ("were", "them")
         last = f"{were} running when {'its' if it == 'it' else 'their'} process ended"
         yield TableNote(f"{', '.join(names)} {last}; --agent-resume without -n runs {it} last", bad=True)
@@ -149,8 +156,8 @@ def _event_names(view: RunView, kind: str) -> str:
     start = f"{kind}: "
     counts = {key.removeprefix(start): n for key, n in view.doubtful_events.items() if key.startswith(start)}
     most = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    names = [f"{one_line(name, MOST_NAME)} in {pluralize(n, 'trial')}" for name, n in most[:MOST_NAMED]]
-    return ", ".join([*names, f"{len(most) - MOST_NAMED} more"] if len(most) > MOST_NAMED else names)
+    names = [f"{one_line(name, MOST_NAME)} in {pluralize(n, 'trial')}" for name, n in most]
+    return ", ".join(first_few(names, MOST_NAMED, "{} more"))
 
 
 def _undecided_grades(view: RunView) -> Iterator[TableNote]:

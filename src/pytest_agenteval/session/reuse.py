@@ -36,7 +36,7 @@ from pytest_agenteval.store.record_files import replace_json
 from pytest_agenteval.store.run_folder import HEADER, RunModel, read_header
 from pytest_agenteval.store.run_reader import Run, first_unreadable, load_run
 from pytest_agenteval.text.errors import UsageMistake
-from pytest_agenteval.text.formatting import pluralize
+from pytest_agenteval.text.formatting import first_few, pluralize
 from pytest_agenteval.text.json_values import canonical_json
 
 # A trial stays in its run, is copied into a new run, is graded again, or runs: again or for the first time.
@@ -418,5 +418,5 @@ def _reasons_text(reasons: Counter[str]) -> str:
     named = [(reason, count) for reason, count in reasons.most_common() if reason]
     if len(named) < 2:
         return "".join(f": {reason}" for reason, _ in named)
-    more = [f"and {len(named) - MOST_REASONS} more reasons"] if len(named) > MOST_REASONS else []
-    return ": " + "; ".join([*(f"{reason} ({count})" for reason, count in named[:MOST_REASONS]), *more])
+    texts = [f"{reason} ({count})" for reason, count in named]
+    return ": " + "; ".join(first_few(texts, MOST_REASONS, "and {} more reasons"))

@@ -34,7 +34,7 @@ from pytest_agenteval.store.run_documents import RunAudit
 from pytest_agenteval.store.run_folder import HEADER, LATEST, ROOT, RunHeader, read_header
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.text.errors import UsageMistake
-from pytest_agenteval.text.formatting import StyledLine, in_actions, one_line, pluralize, wrap
+from pytest_agenteval.text.formatting import StyledLine, few_names, in_actions, one_line, pluralize, wrap
 
 if TYPE_CHECKING:
     from pytest_agenteval.session.eval_session import EvalSession
@@ -198,9 +198,7 @@ def collection_header(evals: EvalSession) -> list[str]:
     if evals.reuse_summary:
         lines.append(f"agenteval: {evals.reuse_summary}")
     if evals.in_flight:
-        names = [key.label for key in sorted(evals.in_flight)]
-        more = f" and {len(names) - MOST_IN_FLIGHT} more" if len(names) > MOST_IN_FLIGHT else ""
-        named = ", ".join(names[:MOST_IN_FLIGHT]) + more
+        named = few_names([key.label for key in sorted(evals.in_flight)], MOST_IN_FLIGHT)
         died = f"a process died while these were running: {named}; they run last, one by one"
         lines.append(f"agenteval: {died}")
     if evals.calibrations:

@@ -22,7 +22,7 @@ from pytest_agenteval.session.stash import (
 )
 from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.text.errors import ProblemsFound
-from pytest_agenteval.text.formatting import pluralize
+from pytest_agenteval.text.formatting import few_names, pluralize
 
 if TYPE_CHECKING:
     from pytest_agenteval.session.eval_session import EvalSession
@@ -135,9 +135,8 @@ def _unused_recording_lines(cassettes: Mapping[str, UnusedRecordings]) -> Iterat
         if counts:
             whole = sum(cassette.recorded for cassette in own.values())
             most = sorted(counts, key=lambda name: (-counts[name], name))
-            files = ", ".join(f"{name} ({counts[name]})" for name in most[:MOST_FILES])
-            more = f" and {len(most) - MOST_FILES} more files" if len(most) > MOST_FILES else ""
-            yield f"{sum(counts.values())} of {whole} {words}: {files}{more}"
+            files = few_names([f"{name} ({counts[name]})" for name in most], MOST_FILES, " and {} more files")
+            yield f"{sum(counts.values())} of {whole} {words}: {files}"
 
 
 def _session_lines(config: pytest.Config, evals: EvalSession | None) -> Iterator[str]:

@@ -35,6 +35,7 @@ from pytest_agenteval.store.run_folder import (
     write_planned,
 )
 from pytest_agenteval.text.errors import Problem, ProblemsFound, UsageMistake
+from pytest_agenteval.text.formatting import few_names
 
 MOST_NAMED = 3
 
@@ -66,8 +67,7 @@ def writing() -> Iterator[None]:
 def leftover_lines(others: Sequence[Path]) -> Iterator[str]:
     """Name the first few files in the target that this import did not write."""
     if others:
-        more = f" and {len(others) - MOST_NAMED} more" if len(others) > MOST_NAMED else ""
-        yield f"not of this import, left as they are: {', '.join(map(str, others[:MOST_NAMED]))}{more}"
+        yield f"not of this import, left as they are: {few_names(others, MOST_NAMED)}"
 
 
 WIDTH = 110

@@ -24,6 +24,7 @@ from pytest_agenteval.store.record_files import (
 )
 from pytest_agenteval.tasks.file_names import holds_baseline
 from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.formatting import few_names
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 
@@ -414,10 +415,8 @@ def find_run(root: Path, name: str) -> Path:
     elif nearby:
         candidates = f"the nearest: {', '.join(nearby[:MOST_LISTED])}"
     else:
-        listed = matching or runs
-        more = f" and {len(listed) - MOST_LISTED} more" if len(listed) > MOST_LISTED else ""
-        first = ", ".join(run.path.name for run in listed[:MOST_LISTED])
-        candidates = f"runs there, newest first: {first}{more}"
+        listed = few_names([run.path.name for run in matching or runs], MOST_LISTED)
+        candidates = f"runs there, newest first: {listed}"
     raise UsageMistake(f"{problem}; {candidates}")
 
 

@@ -25,6 +25,7 @@ from pytest_agenteval.store.run_folder import (
     read_planned,
 )
 from pytest_agenteval.text.errors import TranscriptLost
+from pytest_agenteval.text.formatting import first_few
 
 if TYPE_CHECKING:
     from pytest_agenteval.store.rows import ArrowTable, PandasFrame
@@ -174,10 +175,8 @@ class Run:
         return TranscriptLost(f"{self.folder}: no transcript at {entry.location} ({why})")
 
 
-def first_unreadable(problems: Sequence[str]) -> Iterator[str]:
-    yield from problems[:MOST_UNREADABLE]
-    if len(problems) > MOST_UNREADABLE:
-        yield f"and {len(problems) - MOST_UNREADABLE} more that could not be read"
+def first_unreadable(problems: Sequence[str]) -> list[str]:
+    return first_few(problems, MOST_UNREADABLE, "and {} more that could not be read")
 
 
 def load_run(run: str | PathLike[str], results: str | PathLike[str] = ROOT) -> Run:

@@ -148,6 +148,18 @@ def plural(thing: str) -> str:
     return f"{thing[:-1]}ies" if thing[-1] == "y" else f"{thing}{'es' if thing[-1] == 's' else 's'}"
 
 
+def first_few(texts: Sequence[object], most: int, more: str = "and {} more") -> list[str]:
+    """Give the first texts and, as the last one, how many more there are."""
+    left = len(texts) - most
+    return [*map(str, texts[:most]), *([more.format(left)] if left > 0 else [])]
+
+
+def few_names(names: Sequence[object], most: int, more: str = " and {} more") -> str:
+    """Write the first names on one line: ``a, b and 3 more``."""
+    first = first_few(names, most, more)
+    return ", ".join(first[:most]) + "".join(first[most:])
+
+
 def tally(counts: Mapping[str, int]) -> str:
     """Write counts by name, most first: ``3 provider, 1 fixture``."""
     ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))

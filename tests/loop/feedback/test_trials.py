@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from pytest_agenteval.loop.feedback.content import FirstWrong, feedback_markdown
+from pytest_agenteval.loop.feedback.content import EarlierRound, FirstWrong, feedback_markdown
 from pytest_agenteval.loop.feedback.feedback import make_feedback
 from pytest_agenteval.loop.feedback.trial_sections import first_wrong
-from pytest_agenteval.loop.feedback.trial_selection import failure_distance
+from pytest_agenteval.loop.feedback.trial_selection import HIDDEN, failure_distance
 from pytest_agenteval.records.evidence import Answer, Check, FileText, Grade, Outcome, Tree
 from pytest_agenteval.records.transcript import ToolError
 from pytest_agenteval.records.trial import Trial
@@ -21,6 +21,7 @@ from pytest_agenteval.tasks.task_spec import GraderSpec, PlannedCall, ReferenceS
 from pytest_agenteval.text.errors import UsageMistake
 from tests.loop.feedback.feedback_runs import call, failed_grade, failing, feedback_on, passing
 from tests.reports.runs import key, store_run, trial
+from tests.suites import task, write
 
 
 def checks(*claims: str) -> tuple[Grade, ...]:
@@ -302,3 +303,18 @@ def test_a_run_that_errored_throughout_still_names_its_suites(tmp_path: Path) ->
 
     assert made.buckets == ()
     assert "Suites: `s`." in text
+
+
+def test_what_earlier_rounds_quote_of_held_out_tasks_is_hidden(tmp_path: Path) -> None:
+    """Line by line, in whatever text of the round, as ``agenteval leaks`` finds it; other lines stay."""
+    secret = "The lighthouse keeper counts seven herons before breakfast on the second day of May"
+    kept = {**task("ho_keeper"), "input": {"content": secret}, "split": "held_out"}
+    write(tmp_path, {"evals/suite.yaml": "name: s", "evals/keeper.json": kept, "evals/a.json": task("a")})
+    trials = [replace(failing("a"), file="evals/a.json")]
+    rounds = [EarlierRound(1, "shortened", "discarded", f"+ first\n+ {secret.upper()}\n+ last", "a fell")]
+
+    made, _ = feedback_on(tmp_path / "runs", *trials, rounds=rounds, root=tmp_path)
+
+    (earlier,) = made.earlier_rounds
+    assert earlier.diff == f"+ first\n{HIDDEN}\n+ last"
+    assert (earlier.summary, earlier.sentence) == ("shortened", "a fell")

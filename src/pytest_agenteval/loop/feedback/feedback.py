@@ -31,12 +31,12 @@ from pytest_agenteval.loop.feedback.trial_sections import changing_tools, trial_
 from pytest_agenteval.loop.feedback.trial_selection import (
     BucketTrials,
     Selection,
-    TodaysTasks,
     different_trials,
     hide_held_out,
     passing_trial,
     select_trials,
 )
+from pytest_agenteval.loop.todays_tasks import TodaysTasks
 from pytest_agenteval.records.explanation import failed_checks
 from pytest_agenteval.records.factories import InstanceFactory
 from pytest_agenteval.records.plan import TrialKey
@@ -53,7 +53,7 @@ from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.tasks.task_spec import Task
 from pytest_agenteval.text.errors import AgentEvalError
-from pytest_agenteval.text.formatting import one_line, pluralize
+from pytest_agenteval.text.formatting import first_few, one_line, pluralize
 from pytest_agenteval.text.json_values import json_digest
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
@@ -310,14 +310,13 @@ class _WholeFeedback:
     def _bucket(self, choice: _ShownBucket, changing: Mapping[str, frozenset[str]]) -> BucketFeedback:
         bucket, chosen, passing = choice.bucket, choice.failing, choice.passing
         failing = bucket.failing(self._options.grader)
-        own = [task for entry in failing if (task := self._tasks.task(entry))]
+        own = [task for entry in failing if (task := self._tasks.task(entry.key))]
         graders = _grader_counts(bucket.entries, chosen, own, self._registry)
         tools = changing.get(bucket.suite, frozenset())
         named = self._options.grader
         asking = next((each for each in graders if each.asks and named in ("", each.grader)), None)
         texts = (task.description for task in own if task.description.strip())
         descriptions = list(dict.fromkeys(one_line(text, MOST_RULE).rstrip(".") for text in texts))
-        more = f"; and {len(descriptions) - MOST_TASKS} more" if len(descriptions) > MOST_TASKS else ""
         return BucketFeedback(
             suite=bucket.suite,
             bucket=bucket.name,
@@ -326,11 +325,11 @@ class _WholeFeedback:
             trials=len(bucket.entries),
             tasks=bucket.tasks,
             rule=f"{asking.grader}: {_FIRST_SENTENCE.split(asking.asks, maxsplit=1)[0]}" if asking else "",
-            descriptions="; ".join(descriptions[:MOST_TASKS]) + more,
+            descriptions="; ".join(first_few(descriptions, MOST_TASKS)),
             failing_tasks=len({entry.key.task for entry in failing}),
             graders=graders,
             failing=tuple(self._failing(trial, bucket, tools) for trial in chosen),
-            passing=trial_feedback(self._view(passing), self._task(passing), failed=False)
+            passing=trial_feedback(self._view(passing), self._tasks.task(passing.key), failed=False)
             if passing
             else None,
             more=len(failing) - len(chosen),
@@ -340,13 +339,10 @@ class _WholeFeedback:
         same_task = (entry for entry in bucket.entries if entry.key.task == trial.key.task)
         other = passing_trial(self._run, same_task, [trial])
         passing = self._view(other) if other else None
-        task = self._task(trial)
+        task = self._tasks.task(trial.key)
         return trial_feedback(self._view(trial), task, failed=True, passing=passing, changing=changing)
 
     def _view(self, trial: Trial) -> TrialView:
         if trial.key not in self._views:
             self._views[trial.key] = trial_view(redact_trial(trial))
         return self._views[trial.key]
-
-    def _task(self, trial: Trial) -> Task | None:
-        return self._tasks.task_named(trial.key.suite, trial.key.task)

@@ -3,209 +3,46 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from functools import cached_property
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
 from pytest_agenteval.compare.pairing import BASE
-from pytest_agenteval.loop.contamination import Leak, SuiteWithTasks, read_suites, suite_leaks
+from pytest_agenteval.loop.contamination import prompt_leaks
 from pytest_agenteval.loop.feedback.content import EarlierRound, FeedbackOptions
+from pytest_agenteval.loop.todays_tasks import TodaysTasks
 from pytest_agenteval.records.explanation import failed_checks
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.session.planning.suites import Suites
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run
-from pytest_agenteval.tasks.load import LoadedTask, load_suite, load_tasks
-from pytest_agenteval.tasks.referenced_files import data_files, prompt_files, workspace_layers
-from pytest_agenteval.tasks.suite_spec import Suite, resolve_settings
-from pytest_agenteval.tasks.task_spec import Task, Turn
-from pytest_agenteval.text.errors import AgentEvalError, ProblemsFound, UsageMistake, nearest_names
-from pytest_agenteval.text.formatting import one_line, pluralize, tally
-
-# A text of a held-out task reveals that task if it has this many characters; shorter ones are common words.
-SHORTEST_TEXT = 12
-
-# A text among an agent's settings counts as an instruction if it has this many characters.
-SHORTEST_INSTRUCTION = 60
+from pytest_agenteval.text.errors import UsageMistake, nearest_names
+from pytest_agenteval.text.formatting import first_few, one_line, pluralize, tally
 
 ROUND_TEXTS = ("summary", "decision", "diff", "sentence")
 HIDDEN = "(a line that quotes a held-out task)"
 
 
-class _SuiteFolder(FrozenValue, frozen=True):
-    """A suite of today: what its file says, and its tasks."""
-
-    suite: Suite
-    file: Path
-    tasks: tuple[LoadedTask, ...]
-
-
-class TodaysTasks:
-    """The files of today of the suites of a run, by the names that the run has for them.
-
-    A file that is missing or has problems is passed over: feedback is about trials of the past.
-    """
-
-    def __init__(self, run: Run, root: Path | None) -> None:
-        # A run names files from pytest's rootdir; feedback may be started below it, or from elsewhere.
-        roots = [root] if root else [Path.cwd(), *run.folder.resolve().parents]
-        files = {entry.file for entry in run.entries if entry.file}
-        self._root = next((at for at in roots if any((at / file).is_file() for file in files)), roots[0])
-        self._suites = tuple(self._folders(self._root / file for file in sorted(files)))
-        every = ((of, loaded) for of in self._suites for loaded in of.tasks)
-        self._tasks = {(of.suite.name, loaded.task.id): (loaded, of) for of, loaded in every}
-
-    def _folders(self, files: Iterable[Path]) -> Iterator[_SuiteFolder]:
-        suites, seen = Suites(self._root), set[Path]()
-        for path in files:
-            file = suites.file_of(path.parent)
-            if file is None or file in seen:
-                continue
-            seen.add(file)
-            try:
-                suite = load_suite(file)
-            except ProblemsFound:
-                continue
-            yield _SuiteFolder(suite, file, tuple(_tasks_below(suites, file, suite)))
-
-    @property
-    def suite_folders(self) -> list[Path]:
-        return [each.file.parent for each in self._suites]
-
-    def task(self, entry: JournalEntry) -> Task | None:
-        """Give a trial's task as its file has it today; None where there is none."""
-        return self.task_named(entry.key.suite, entry.key.task)
-
-    def task_named(self, suite: str, task: str) -> Task | None:
-        place = self._tasks.get((suite, task))
-        return place[0].task if place else None
-
-    def without_file(self, entries: Iterable[JournalEntry]) -> int:
-        """Count the tasks that a file had when they were tried, and none has today."""
-        return len({entry.key[:2] for entry in entries if entry.file and self.task(entry) is None})
-
-    def split(self, entry: JournalEntry) -> str:
-        """Give the split of a trial: ``dev``, ``held_out``, or empty where it is not known."""
-        task = self.task(entry)
-        # Held out is whatever either the journal or today's file calls held out.
-        splits = {entry.split, task.split if task else None}
-        return next((split for split in ("held_out", "dev") if split in splits), "")
-
-    def prompt_files(self, entry: JournalEntry) -> Mapping[str, Path]:
-        place = self._tasks.get((entry.key.suite, entry.key.task))
-        if place is None:
-            return {}
-        loaded, of = place
-        try:
-            return prompt_files(loaded.task, of.suite, of.file.parent, loaded.file, self._root)
-        except ProblemsFound:
-            return {}
-
-    def instructions(self, entry: JournalEntry) -> Mapping[str, tuple[Path, str]]:
-        """Give the long texts among a trial's settings: where each stands, and the text."""
-        place = self._tasks.get((entry.key.suite, entry.key.task))
-        if place is None:
-            return {}
-        loaded, of = place
-        settings = resolve_settings(loaded.task, of.suite).settings
-        texts = {name: text for name, text in settings.items() if isinstance(text, str)}
-        return {
-            f"settings.{name}": (loaded.file if name in loaded.task.settings else of.file, text)
-            for name, text in texts.items()
-            if len(text) >= SHORTEST_INSTRUCTION
-        }
-
-    @cached_property
-    def held_out_texts(self) -> frozenset[str]:
-        """Lines of held-out tasks that no task of split dev has: ids, inputs, expected values."""
-        held_out, dev = set[str](), set[str]()
-        trees: dict[Path, bool] = {}
-        for loaded, of in self._tasks.values():
-            is_held_out = loaded.task.split == "held_out"
-            (held_out if is_held_out else dev).update((loaded.task.id, *_texts_of(loaded.task)))
-            with suppress(ProblemsFound):
-                for layer in workspace_layers(loaded.task, of.file.parent, loaded.file, self._root):
-                    trees[layer] = trees.get(layer, True) and is_held_out
-        # A tree that dev tasks start from as well gives nothing away.
-        held_out.update(text for tree, only in trees.items() if only for text in _texts_below(tree))
-        return frozenset(held_out - dev)
-
-
-def _tasks_below(suites: Suites, file: Path, suite: Suite) -> Iterator[LoadedTask]:
-    files = [*sorted(data_files(file.parent)), *([file] if suite.tasks else [])]
-    for path in files:
-        if suites.may_hold_tasks(path) and suites.file_of(path.parent) == file:
-            try:
-                yield from load_tasks(path, suite, file.parent)
-            except ProblemsFound:
-                continue
-
-
-def _texts_below(folder: Path) -> Iterator[str]:
-    """Give the longer lines of the files of a starting workspace."""
-    for file in sorted(folder.rglob("*")):
-        try:
-            yield from _texts_of(file.read_text(encoding="utf-8")) if file.is_file() else ()
-        except (OSError, UnicodeDecodeError):
-            continue
-
-
-def _texts_of(value: object) -> Iterator[str]:
-    """Give the longer lines of everything in a task that somebody could quote."""
-    if isinstance(value, Task):
-        configs = [grader.config for grader in value.graders]
-        solution = value.reference_solution.turns if value.reference_solution else ()
-        yield from _texts_of([value.description, value.input, solution, configs])
-    elif isinstance(value, str):
-        yield from (text for line in value.splitlines() if len(text := line.strip()) >= SHORTEST_TEXT)
-    elif isinstance(value, Mapping):
-        yield from (text for part in value.values() for text in _texts_of(part))
-    elif isinstance(value, list | tuple):
-        yield from (text for part in value for text in _texts_of(part))
-    elif isinstance(value, Turn):
-        yield from _texts_of([value.text, [call.args for call in value.calls]])
-
-
 def hide_held_out(rounds: Sequence[EarlierRound], tasks: TodaysTasks) -> tuple[EarlierRound, ...]:
-    """Replace each line that has a line of a held-out task, or that ``leaks`` would report for one."""
-    if not rounds:
-        return ()
-    suites: list[SuiteWithTasks] = []
-    for folder in tasks.suite_folders:
-        with suppress(AgentEvalError):  # a suite with problems: its lines are known all the same
-            suites += read_suites(folder)
+    """Replace each line that ``agenteval leaks`` would report for a held-out task."""
     clean = {
-        f"{at}/{name}": _hide_lines(getattr(each, name), tasks.held_out_texts)
+        f"{at}/{name}": getattr(each, name).split("\n")
         for at, each in enumerate(rounds)
         for name in ROUND_TEXTS
     }
+    found = True
     # Until nothing is found: a leak over two lines is reported at the first, and hiding that may leave
     # another.
-    while leaks := _held_out_leaks(clean, suites):
+    while found:
+        leaks = prompt_leaks({}, {name: "\n".join(lines) for name, lines in clean.items()}, tasks.suites)
+        found = False
         for leak in leaks:
-            lines = clean[leak.file].split("\n")
-            lines[leak.line - 1] = HIDDEN
-            clean[leak.file] = "\n".join(lines)
+            if leak.split == "held_out" and clean[leak.file][leak.line - 1] != HIDDEN:
+                clean[leak.file][leak.line - 1], found = HIDDEN, True
     return tuple(
-        replace(each, **{name: clean[f"{at}/{name}"] for name in ROUND_TEXTS})
+        replace(each, **{name: "\n".join(clean[f"{at}/{name}"]) for name in ROUND_TEXTS})
         for at, each in enumerate(rounds)
     )
-
-
-def _hide_lines(text: str, lines: frozenset[str]) -> str:
-    if not any(line in text for line in lines):
-        return text
-    return "\n".join(HIDDEN if any(line in own for line in lines) else own for own in text.splitlines())
-
-
-def _held_out_leaks(texts: Mapping[str, str], suites: Sequence[SuiteWithTasks]) -> list[Leak]:
-    """Give the leaks of held-out tasks; a line that is hidden already quotes nothing."""
-    leaks = suite_leaks({}, texts, suites)
-    return [leak for leak in leaks if leak.split == "held_out" and leak.text != HIDDEN]
 
 
 MOST_NAMES = 10
@@ -318,9 +155,8 @@ def select_trials(run: Run, tasks: TodaysTasks, options: FeedbackOptions) -> Sel
 def _errored_lines(entries: Sequence[JournalEntry]) -> list[str]:
     errored = [entry for entry in entries if entry.ending == "errored"]
     causes = Counter(entry.cause or "errored" for entry in errored)
-    names = [one_line(entry.key.label, 80) for entry in errored[:MOST_NAMES]]
-    more = [f"and {len(errored) - MOST_NAMES} more"] if len(errored) > MOST_NAMES else []
-    return [f"{pluralize(len(errored), 'trial')} errored ({tally(causes)})", *names, *more] if errored else []
+    names = first_few([one_line(entry.key.label, 80) for entry in errored], MOST_NAMES)
+    return [f"{pluralize(len(errored), 'trial')} errored ({tally(causes)})", *names] if errored else []
 
 
 def _left_out_lines(held_out: int, unknown: Sequence[JournalEntry], without_file: int) -> list[str]:

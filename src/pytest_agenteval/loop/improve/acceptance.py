@@ -27,7 +27,7 @@ from pytest_agenteval.records.evidence import ROUNDING
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.comparison_text import NO_BUCKET, bucket_name, format_p
 from pytest_agenteval.store.run_folder import Levels
-from pytest_agenteval.text.formatting import format_figure, one_line, pluralize
+from pytest_agenteval.text.formatting import first_few, format_figure, one_line, pluralize
 
 MOST_NAMES = 5
 MOST_NAME = 200
@@ -90,8 +90,7 @@ def _suite_name(suite: SuiteComparison) -> str:
 
 
 def _listed_names(names: Sequence[str]) -> str:
-    left = len(names) - MOST_NAMES
-    return ", ".join([*names[:MOST_NAMES], *([f"and {left} more"] if left > 0 else [])])
+    return ", ".join(first_few(names, MOST_NAMES))
 
 
 class FocusChange(FrozenValue, frozen=True):

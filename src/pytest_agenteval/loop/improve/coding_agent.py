@@ -37,12 +37,13 @@ from pytest_agenteval.loop.improve.repository import (
     Repository,
     git_environment,
 )
+from pytest_agenteval.loop.todays_tasks import read_suites
 from pytest_agenteval.processes.files import POSIX
 from pytest_agenteval.processes.process_groups import GROUP, end_group
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.store.record_files import replace_text
 from pytest_agenteval.store.run_reader import Run
-from pytest_agenteval.text.formatting import format_duration, one_line, pluralize
+from pytest_agenteval.text.formatting import first_few, format_duration, one_line, pluralize
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 # Seconds that the command has to end after the request to end.
@@ -212,8 +213,7 @@ def _refused_change(change: ChangedFile, tree: Path) -> str:
 
 def listed_paths(paths: Sequence[str], most: int = MOST_PATHS) -> str:
     """Join the first paths with commas, and say how many more there are."""
-    more = [f"and {len(paths) - most} more"] if len(paths) > most else []
-    return ", ".join([*(one_line(path, MOST_PATH) for path in paths[:most]), *more])
+    return ", ".join(first_few([one_line(path, MOST_PATH) for path in paths], most))
 
 
 class RoundChange:
@@ -302,9 +302,9 @@ class RoundChange:
         return self._repository.changes(current.base, self._old_tree, self._pathspecs)
 
     def _searched(self, current: Round) -> Round:
-        suite = (self._old_tree / self._of.suite_file).parent
+        suites = read_suites((self._old_tree / self._of.suite_file).parent)
         # Only what this round added: an earlier leak is no fault of the agent.
-        every = prompt_leaks(self._texts(current.base), self._texts(current.commit), suite)
+        every = prompt_leaks(self._texts(current.base), self._texts(current.commit), suites)
         leaks = [leak for leak in every if leak.added]
         if not leaks:
             return current

@@ -324,20 +324,21 @@ def read_suite(file: Path, top: Path) -> Suite | None:
         raise
 
 
-def tasks_of_suite(suites: Suites, file: Path, suite: Suite) -> Iterator[LoadedTask]:
+def tasks_of_suite(
+    suites: Suites, file: Path, suite: Suite, *, lenient: bool = False
+) -> Iterator[LoadedTask]:
     """Read every task that a suite's file rules, in the order of their paths; rows of tables come last."""
-    # Raises ProblemsFound for a file that cannot be read or holds a task with problems. A file that may be a
-    # broken task counts as one, unless a task names the file as its data.
+    # Raises ProblemsFound for a file that cannot be read or holds a task with problems, unless ``lenient`` is
+    # set. A file that may be a broken task counts as one, unless a task names the file as its data.
     folder = file.parent
-    for path in sorted(data_files(folder)):
-        if suites.may_hold_tasks(path) and suites.file_of(path.parent) == file:
+    for path in [*sorted(data_files(folder)), *([file] if suite.tasks else [])]:
+        if path == file or (suites.may_hold_tasks(path) and suites.file_of(path.parent) == file):
             try:
                 yield from load_tasks(path, suite, folder)
-            except DoubtfulFile:
-                if is_task_name(path) or not suites.is_named(path):
+            except ProblemsFound as wrong:
+                is_data = isinstance(wrong, DoubtfulFile) and not is_task_name(path) and suites.is_named(path)
+                if not (lenient or is_data):
                     raise
-    if suite.tasks:
-        yield from load_tasks(file, suite, folder)
 
 
 def _promoted_names(suite: Suite, file: Path) -> Iterator[tuple[Path, str, str, KeyPath]]:

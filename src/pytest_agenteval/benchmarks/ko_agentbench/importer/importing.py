@@ -49,6 +49,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.suite import (
 )
 from pytest_agenteval.benchmarks.ko_agentbench.importer.trials import trials_of
 from pytest_agenteval.store.imported_runs import imported_runs, leftover_lines, writing
+from pytest_agenteval.text.formatting import few_names
 from pytest_agenteval.text.json_values import compact_json
 
 REPORT_FILE = "ANOMALIES.md"
@@ -103,8 +104,7 @@ def _check_target(target: Path, args: argparse.Namespace) -> None:
     there = [str(path) for path in folders if path.exists()]
     there += [] if args.no_runs else [str(folder) for folder in imported_runs(target, COMMAND)]
     if there and not args.force:
-        first_few = ", ".join(there[:3]) + (f" and {len(there) - 3} more" if len(there) > 3 else "")
-        raise UsageMistake(f"imported before: {first_few}; --force replaces it")
+        raise UsageMistake(f"imported before: {few_names(there, 3)}; --force replaces it")
 
 
 def _write_suite(

@@ -14,6 +14,7 @@ from pytest_agenteval.benchmarks.memex.text_search import Day, normalize_mention
 from pytest_agenteval.graders.grader_settings import cut
 from pytest_agenteval.graders.text_reading import UnreadableDocument, yaml_values
 from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.text.formatting import few_names
 from pytest_agenteval.text.json_values import normal_text, normal_texts
 
 Mode = Literal["default", "upstream"]
@@ -117,8 +118,7 @@ def failed_check(claim: str, expected: str, offenders: Sequence[str]) -> tuple[C
 
 
 def short_list(names: Sequence[str], none: str) -> str:
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return ", ".join(names[:5]) + more or none
+    return few_names(names, 5) or none
 
 
 def merge_states(stated: State, on_disk: State | None) -> State:

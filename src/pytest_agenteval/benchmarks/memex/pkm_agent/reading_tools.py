@@ -19,6 +19,7 @@ from pytest_agenteval.benchmarks.memex.pkm_agent.knowledge_base import (
 )
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.tasks.globs import matches, select
+from pytest_agenteval.text.formatting import few_names
 
 MAX_GLOB_FILES = 100
 
@@ -238,9 +239,8 @@ def batch_read(base: KnowledgeBase, file_patterns: Sequence[str]) -> str:
         else:
             left_out.append(requested)
     if left_out:
-        names = ", ".join(map(str, left_out[:20]))
-        more = f" and {len(left_out) - 20} more" if len(left_out) > 20 else ""
-        pieces.append(f"=== left out, as this is long already: {names}{more}. Read them in another call.")
+        names = few_names(left_out, 20)
+        pieces.append(f"=== left out, as this is long already: {names}. Read them in another call.")
     return "\n\n".join(pieces)
 
 
