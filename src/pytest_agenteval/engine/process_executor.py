@@ -59,7 +59,7 @@ def start_worker(context: ExecutorContext, stopping: Event) -> None:
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     # Nobody would see the results of a process whose parent was killed.
-    end_with_parent(os.getppid())
+    end_with_parent()
     try:
         _Here.worker = Worker(context)
     except UsageMistake as mistake:

@@ -267,11 +267,16 @@ PARENT_POLL_S = 0.25
 CLOSING_S = 1.0
 
 
-def end_with_parent(parent: int, close: Callable[[], object] = lambda: None) -> None:
-    """End this process soon after ``parent``, which started it, is gone; ``close`` has a second before that.
+# Audit events of a process that copies itself.
+FORK_EVENTS = ("os.fork", "os.forkpty")
 
-    Does nothing if ``parent`` did not start it.
+
+def end_with_parent(parent: int | None = None, close: Callable[[], object] = lambda: None) -> None:
+    """End this process soon after the one that started it is gone; ``close`` has a second before that.
+
+    Does nothing if ``parent`` is named and did not start it.
     """
+    parent = os.getppid() if parent is None else parent
     if os.getppid() == parent:
         threading.Thread(
             target=_watch_parent, args=(parent, close), name="agenteval-orphan", daemon=True

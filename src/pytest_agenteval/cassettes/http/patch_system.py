@@ -29,7 +29,7 @@ from pytest_agenteval.cassettes.http.scope import (
     is_own_address,
     of_nobody,
 )
-from pytest_agenteval.processes.process_groups import kill_descendants
+from pytest_agenteval.processes.process_groups import FORK_EVENTS, kill_descendants
 from pytest_agenteval.records.transcript import CHANGED_PROCESS, STARTED_PROGRAM
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
@@ -345,8 +345,7 @@ PROCESS_WATCHERS: Watchers = {
     "os.posix_spawn": _note_spawn,
     "os.spawn": lambda mode, path, *_: _note_program(_fs_text(path)),
     "os.startfile": lambda path, *_: _note_program(_first_word(path)),
-    "os.fork": _note_fork,
-    "os.forkpty": _note_fork,
+    **dict.fromkeys(FORK_EVENTS, _note_fork),
     "os.putenv": _note_variable,
     "os.unsetenv": _note_variable,
     "os.chdir": _note_folder,

@@ -167,7 +167,9 @@ class Repository:
         form = f"--object-format={self._rev_parse('--show-object-format')}"
         _run(["init", "--quiet", "--template=", form, str(path)], path)
         own = path / ".git"
-        (own / "objects" / "info" / "alternates").write_text(f"{self._objects}\n", encoding="utf-8")
+        (own / "objects" / "info" / "alternates").write_text(
+            f"{self._objects}\n", encoding="utf-8", newline="\n"
+        )
         _run(["update-ref", "--no-deref", "HEAD", commit], path)
         _run(["read-tree", "HEAD"], path)
         for name in ("user.name", "user.email"):
