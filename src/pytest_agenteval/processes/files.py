@@ -314,7 +314,7 @@ class LockedState:
             result = change(state)
             beside = self._path.with_name(f".{self._path.name}.new")
             try:
-                beside.write_text(json.dumps(state, separators=(",", ":")), encoding="utf-8")
+                beside.write_text(json.dumps(state, separators=(",", ":")), encoding="utf-8", newline="\n")
                 replace_file(beside, self._path)
             # The disk is full.
             except OSError:
