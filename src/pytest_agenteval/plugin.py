@@ -141,8 +141,7 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """Collect JSON and YAML files that hold tasks; every other file is left alone."""
-    suffix = file_path.suffix.lower()
-    if suffix not in SUFFIXES and not _is_named_table(suffix, file_path, parent.session):
+    if file_path.suffix.lower() not in SUFFIXES:
         return None
     collected = None
     if _worth_a_look(file_path, parent):
@@ -154,15 +153,6 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
         if len(paths) < MOST_UNCOLLECTED:
             paths.append(file_path)
     return collected
-
-
-def _is_named_table(suffix: str, path: Path, session: pytest.Session) -> bool:
-    """Whether the command line names a file of a suite's rows: an error then names the suite instead."""
-    if not session.isinitpath(path):
-        return False
-    from pytest_agenteval.tasks.file_names import TABLE_SUFFIXES
-
-    return suffix in TABLE_SUFFIXES
 
 
 def _collector(config: pytest.Config) -> Callable[[Path, pytest.Collector], pytest.Collector | None]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.records.plan import Model
-from pytest_agenteval.session.planning.preflight import check_keys
+from pytest_agenteval.session.planning.preflight import called_live, check_keys
 from pytest_agenteval.text.errors import UsageMistake
 from tests.suites import collected_ids, journaled, run, suite, task, write
 
@@ -127,15 +127,15 @@ def test_each_way_of_recording_says_whether_a_key_is_wanted(
         cassette.touch()
 
     with pytest.raises(UsageMistake, match="ANTHROPIC_API_KEY") if expected else nullcontext():
-        check_keys([(Model("claude", "anthropic/claude-x"), str(cassette))], mode)
+        check_keys(called_live([(Model("claude", "anthropic/claude-x"), str(cassette))], mode))
 
 
 def test_a_key_that_is_set_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether it is a good one only its provider can say; an empty one is none."""
-    gemini = [(Model("gemini", "gemini/gemini-x"), "")]
+    gemini = [Model("gemini", "gemini/gemini-x")]
     monkeypatch.delenv("GEMINI_API_KEY", raising=False)
     monkeypatch.setenv("GOOGLE_API_KEY", "anything")
-    check_keys(gemini, "off")
+    check_keys(gemini)
     monkeypatch.setenv("GOOGLE_API_KEY", "")
     with pytest.raises(UsageMistake):
-        check_keys(gemini, "off")
+        check_keys(gemini)

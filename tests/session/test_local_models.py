@@ -11,9 +11,7 @@ import pytest
 
 from pytest_agenteval.chat.local.vllm_chat import GPU_FILES
 from pytest_agenteval.records.plan import Model
-from pytest_agenteval.session.planning.parametrization import with_loading_options
 from pytest_agenteval.session.planning.preflight import check_local_models
-from pytest_agenteval.session.settings import Settings
 from tests.suites import collected_ids, run, suite, task, write
 
 pytest_plugins = ["pytester"]
@@ -21,6 +19,11 @@ pytestmark = pytest.mark.usefixtures("quick")
 
 ONE = {"evals/suite.yaml": suite(), "evals/a/task.json": task("here")}
 FOLDER = {"tiny/config.json": "{}"}
+FEWER_BITS = """
+[tool.agenteval.models]
+tiny = {id = "hf/org/tiny", quantization = "4bit"}
+served = {id = "vllm/org/tiny", quantization = "4bit"}
+"""
 PLAYED = "--agent-record-chat=none"
 without_torch = pytest.mark.skipif(find_spec("torch") is not None, reason="torch is installed")
 without_gpu = pytest.mark.skipif(any(map(os.path.exists, GPU_FILES)), reason="there is a GPU")
@@ -62,59 +65,27 @@ def test_fewer_bits_without_a_gpu_are_refused(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before any trial, for a server of vLLM's too; a judge's trial is one as well."""
-    write(pytester.path, ONE)
+    write(pytester.path, {**ONE, "pyproject.toml": FEWER_BITS})
     monkeypatch.setenv("PATH", "")
-    said = _refused(pytester, "--agent-model=vllm/org/tiny", "--agent-quantization=4bit")
+    said = _refused(pytester, "--agent-model=served")
     assert said.splitlines() == [
-        "--agent-model=vllm/org/tiny: 4bit needs a GPU; leave --agent-quantization out",
-        "--agent-model=vllm/org/tiny: no program 'vllm' on the PATH: pip install vllm, or name a server with "
+        "--agent-model=served: 4bit needs a GPU; leave `quantization` out",
+        "--agent-model=served: no program 'vllm' on the PATH: pip install vllm, or name a server with "
         "api_base",
     ]
 
 
-@pytest.mark.parametrize(
-    ("args", "expected"),
-    [
-        (
-            ["--agent-device=cuda"],
-            "--agent-device: expected a model hf/NAME or vllm/NAME; found none in this run",
-        ),
-        (["--agent-tensor-parallel-size=2", "--agent-model=hf/x"], "expected a model vllm/NAME; found none"),
-    ],
-)
-def test_an_option_that_nobody_obeys_is_refused(
-    pytester: pytest.Pytester, args: list[str], expected: str
-) -> None:
-    """To be told is better than to believe that a GPU was used."""
-    write(pytester.path, ONE)
-    assert expected in _refused(pytester, *args)
-
-
 def test_nothing_is_missing_for_what_is_played(pytester: pytest.Pytester) -> None:
     """A run from cassettes needs no torch, no GPU and no vLLM: the trial's own cassette is looked for."""
-    write(pytester.path, ONE)
-    result = run(pytester, "--agent-model=hf/org/tiny", "--agent-quantization=4bit", PLAYED)
+    write(pytester.path, {**ONE, "pyproject.toml": FEWER_BITS})
+    result = run(pytester, "--agent-model=tiny", PLAYED)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
-        ["agenteval: 1 trial of 1 task: hf/org/tiny (4bit)*", "cassette_miss: *", "*greetings*"]
+        ["agenteval: 1 trial of 1 task: tiny (hf/org/tiny, 4bit)*", "cassette_miss: *", "*greetings*"]
     )
     (header,) = pytester.path.glob(".agenteval/runs/2*/run.json")
     (model,) = json.loads(header.read_text(encoding="utf-8"))["models"]
     assert (model["id"], model["note"]) == ("hf/org/tiny", "4bit")
-
-
-def test_what_is_typed_comes_before_an_alias_and_pyproject_after_it() -> None:
-    """The more a line is about this one model, or this one run, the more it counts."""
-    model = Model("m", "hf/x", params={"dtype": "float16", "device": "cpu"})
-    places = {
-        "dtype": "pyproject.toml: tool.agenteval.dtype",
-        "device": "--agent-device",
-        "max_model_len": "pyproject.toml: tool.agenteval.max_model_len",
-    }
-    settings = Settings({"dtype": "bfloat16", "device": "cuda", "max_model_len": 9}, places)
-    (loaded, other) = with_loading_options((model, Model("c", "anthropic/x")), settings)
-    assert dict(loaded.params) == {"dtype": "float16", "device": "cuda", "max_model_len": 9}
-    assert other.params == {}
 
 
 def test_a_parameter_that_no_model_in_this_process_obeys_is_refused(tmp_path: Path) -> None:

@@ -6,12 +6,11 @@ import shlex
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from pytest_agenteval.cli.main import main
-from pytest_agenteval.records.trial import Digests, Trial
 from pytest_agenteval.session.summary import next_steps, resume_arguments
-from pytest_agenteval.store.journal_writer import JournalWriter
-from pytest_agenteval.store.run_folder import RunHeader, new_run
+from pytest_agenteval.store.run_folder import RunHeader, new_run, planned_groups, write_planned
 from tests.reports.runs import CAPABILITY, RULES_MODEL, trial
 from tests.suites import run, suite, task, write
 
@@ -84,31 +83,24 @@ def test_a_run_with_a_baseline_is_compared_with_that(pytester: pytest.Pytester) 
     assert offered(run(pytester, "evals", "--agent-results=none")) == []
 
 
-def stored(root: Path, minute: int, *trials: Trial) -> Path:
-    """Keep a run that ended."""
+def stored(root: Path, minute: int, tasks: str, judge: str = "strict") -> Path:
+    """Write down a run that planned these tasks, and ended."""
     began, ended = f"2026-11-21T09:{minute}:00+00:00", f"2026-11-21T09:{minute}:30+00:00"
-    header = RunHeader(began, models=(RULES_MODEL,), suites=(CAPABILITY,), ended_at=ended)
+    judges = (replace(RULES_MODEL, name=judge),)
+    header = RunHeader(began, models=(RULES_MODEL,), judges=judges, suites=(CAPABILITY,), ended_at=ended)
     folder = new_run(root, header)
-    JournalWriter(folder, "main").finished(list(trials))
+    write_planned(folder, planned_groups((trial(task, 1, 1.0).key, "") for task in tasks))
     return folder
 
 
-@pytest.mark.parametrize(
-    "between",
-    [
-        [trial("a", 1, 1.0)],
-        [trial("a", 1, 1.0), trial("b", 1, 0.5, digests=Digests(ruler="stricter"))],
-        [trial("a", 1, None), trial("b", 1, None)],
-    ],
-    ids=["fewer tasks", "other graders", "nothing graded"],
-)
-def test_a_run_that_cannot_be_compared_is_not_offered(tmp_path: Path, between: list[Trial]) -> None:
-    """The newest that can be stands there, though newer ones have the same suites and models."""
-    whole = [trial("a", 1, 1.0), trial("b", 1, 0.5, digests=Digests(ruler="ours"))]
-
-    old = stored(tmp_path, 10, *whole)
-    stored(tmp_path, 20, *between)
-    new = stored(tmp_path, 30, *whole)
+def test_a_run_with_other_tasks_or_judges_is_not_offered(tmp_path: Path) -> None:
+    """The newest that planned the same stands there; a run without a plan that can be read is no such run."""
+    stored(tmp_path, 10, "ab")
+    old = stored(tmp_path, 11, "ab")
+    stored(tmp_path, 20, "a")
+    stored(tmp_path, 21, "ab", judge="lenient")
+    (stored(tmp_path, 22, "ab") / "planned.json").write_text("[]", encoding="utf-8")
+    new = stored(tmp_path, 30, "ab")
 
     assert next(next_steps(new, tmp_path)).startswith(f"agenteval compare {old.name} latest")
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.chat.local.loading import DTYPES, QUANTIZATIONS
 from pytest_agenteval.records.plan import RecordMode
 from pytest_agenteval.session.options import COUNT, Option, OptionValues, RawValue
 from pytest_agenteval.session.settings import CHAT_MODES, Settings
@@ -138,13 +137,6 @@ def test_a_new_option_is_one_row(tmp_path: Path) -> None:
 def test_the_modes_of_recording_are_those_of_a_plan() -> None:
     """The table may not import the records, so it lists the modes itself."""
     assert set(CHAT_MODES) == set(RecordMode.__args__)
-
-
-def test_the_words_of_loading_are_those_of_models(tmp_path: Path) -> None:
-    """An option and a model's own table take the same."""
-    for row, words in ((Settings.dtype, DTYPES), (Settings.quantization, QUANTIZATIONS)):
-        assert [row.parse_value(RawValue(word, "here", tmp_path)) for word in words] == [*words]
-        assert all(word in row.expected for word in words)
 
 
 def test_declaring_the_options_imports_nothing_but_the_table() -> None:

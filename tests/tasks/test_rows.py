@@ -72,9 +72,6 @@ def test_rows_are_items_of_their_suite(pytester: pytest.Pytester, monkeypatch: p
     )
     run(pytester, "evals", "--lf").assert_outcomes(failed=1)
     run(pytester, "evals/rows/suite.yaml::a_b-2[scripted-1]").assert_outcomes(passed=1)
-    run(pytester, "evals/rows/data.csv").stdout.fnmatch_lines(
-        ["*tasks of evals/rows/suite.yaml: pytest evals/*"]
-    )
     run(pytester, "evals", "-k", "hard", "--junitxml=report.xml", workers=2).assert_outcomes(
         passed=1, failed=1
     )

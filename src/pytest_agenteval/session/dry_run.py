@@ -14,7 +14,7 @@ from pytest_agenteval.engine.run_budget import amount_text
 from pytest_agenteval.records.plan import OWN_MODEL
 from pytest_agenteval.reports.tables import ReportTable, TableColumn, TableNote, table_lines
 from pytest_agenteval.session.eval_session import EvalSession
-from pytest_agenteval.session.planning.parametrization import PlannedItem, run_conditions
+from pytest_agenteval.session.planning.parametrization import PlannedItem
 from pytest_agenteval.session.reuse import ReuseAction
 from pytest_agenteval.session.run_costs import (
     ALIKE,
@@ -188,12 +188,10 @@ class DryRun:
 
     def _amounts(self, items: Sequence[PlannedItem], estimator: Estimator) -> Amounts:
         """Estimate the trials of a suite with one model that cost anything."""
-        cases = self._evals.cases
-        conditions = run_conditions(self._settings, cases.judges, cases.user, self._evals.folder)
         is_free = free_trials(self._settings)
         paid, judged = [], set()
         for item in items:
-            plan = replace(item.case.plan(item.task), conditions=conditions)
+            plan = replace(item.case.plan(item.task), conditions=self._evals.conditions)
             action = self._action_of(item)
             if action != "reused" and not is_free(plan):
                 paid.append(plan)

@@ -11,14 +11,20 @@ import pytest
 
 from pytest_agenteval.agents.forms import takes_model
 from pytest_agenteval.processes.startup import freeze_once
-from pytest_agenteval.records.plan import OWN_MODEL, PlannedTask, TrialKey
+from pytest_agenteval.records.plan import OWN_MODEL, Conditions, PlannedTask, TrialKey
 from pytest_agenteval.records.transcript import NO_ANSWER, used_other_models
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.registry.registration import get_registry
 from pytest_agenteval.session.item_reports import annotate_report
-from pytest_agenteval.session.planning.parametrization import Case, CaseFactory, PlannedItem, trial_key
+from pytest_agenteval.session.planning.parametrization import (
+    Case,
+    CaseFactory,
+    PlannedItem,
+    run_conditions,
+    trial_key,
+)
 from pytest_agenteval.session.planning.planner import Planner
-from pytest_agenteval.session.planning.preflight import CalibrationTest, Preflight
+from pytest_agenteval.session.planning.preflight import CalibrationTest, check_run
 from pytest_agenteval.session.pytest_output import (
     hide_in_log_file,
     hide_in_report,
@@ -165,19 +171,15 @@ class EvalSession:
         return get_run_info(self.config).folder
 
     @cached_property
+    def conditions(self) -> Conditions:
+        """What is the same for every trial of this run."""
+        return run_conditions(self.settings, self.cases.judges, self.cases.user, self.folder)
+
+    @cached_property
     def runner(self) -> TrialRunner:
         """The trials of this process; made when the first item needs its trial."""
-        return TrialRunner(
-            self.config,
-            self.settings,
-            self.registry,
-            self.folder,
-            self.cases.judges,
-            self.extra,
-            self.cases.user,
-            self.earlier or self.stored,
-            self.in_flight,
-        )
+        earlier = self.earlier or self.stored
+        return TrialRunner(self.config, self.conditions, earlier, self.extra, self.in_flight)
 
     @cached_property
     def task_lines(self) -> TaskFileLines:
@@ -342,16 +344,9 @@ class EvalSession:
     def _check_options(self) -> None:
         """Check that the options can be obeyed with the selected trials, before the first starts."""
         try:
-            # This finds the runs that options name, and raises for one that does not exist.
-            get_run_info(self.config)
-            checks = Preflight(
-                self.config, self.settings, self.registry, self.planner, self.cases, self.stored is None
+            self.gates, self.would_refuse = check_run(
+                self.config, self.planner, self.cases, self.earlier, self.selected, self.calibrations
             )
-            checks.check_promoted()
-            self.gates = checks.planned_gates()
-            checks.check_resumed(self.earlier, self.selected)
-            checks.check_repetitions(self.gates)
-            self.would_refuse = checks.check_needs(self.selected, self.calibrations)
         except UsageMistake as mistake:
             self.refuse(mistake)
 

@@ -26,8 +26,9 @@ from pytest_agenteval.engine.local_executor import LocalExecutor
 from pytest_agenteval.engine.pool import POLL_S, WAIT_S, Pool
 from pytest_agenteval.processes.captured_output import redirect_trial_output
 from pytest_agenteval.processes.process_groups import end_with_parent
-from pytest_agenteval.records.plan import Model, Plan, PlannedTask, TrialKey
+from pytest_agenteval.records.plan import Conditions, Plan, PlannedTask, TrialKey
 from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.registry.registration import get_registry
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.session.inner_pytest import STARTED_BY
 from pytest_agenteval.session.item_reports import skip_item
@@ -35,7 +36,6 @@ from pytest_agenteval.session.planning.parametrization import (
     AttemptPlanner,
     PlannedItem,
     name_of_task,
-    run_conditions,
     trial_key,
 )
 from pytest_agenteval.session.prefetch import Prefetcher, replaces_task
@@ -43,6 +43,7 @@ from pytest_agenteval.session.run_info import SERVERS_FOLDER, get_run_info
 from pytest_agenteval.session.run_journal import RunJournal
 from pytest_agenteval.session.run_signals import StopListener, watch_run_interrupts
 from pytest_agenteval.session.settings import RATE_OPTIONS, Settings
+from pytest_agenteval.session.settings_reading import read_settings
 from pytest_agenteval.session.stash import budget_key, progress_key
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
@@ -76,34 +77,29 @@ class TrialRunner:
     """The trials of this process, from the first that an item needs to the end of the session.
 
     Only here do pytest's items meet the pool. The prefetcher chooses the trials that begin ahead,
-    ``AttemptPlanner`` numbers them, and the journal writes them down in ``folder``. Trials in ``apart`` begin
-    in their item's turn.
+    ``AttemptPlanner`` numbers them, and the journal writes them down. Trials in ``apart`` begin in their
+    item's turn.
     """
 
     def __init__(
         self,
         config: pytest.Config,
-        settings: Settings,
-        registry: Registry,
-        folder: Path,
-        judges: tuple[Model, ...] = (),
-        extra: ExtraItems | None = None,
-        user: Model | None = None,
-        earlier: EarlierTrials | None = None,
-        apart: Container[TrialKey] = (),
+        conditions: Conditions,
+        earlier: EarlierTrials | None,
+        extra: ExtraItems | None,
+        apart: Container[TrialKey],
     ) -> None:
-        self._config, self._folder = config, folder
+        settings, registry, info = read_settings(config), get_registry(config), get_run_info(config)
+        self._config, self._folder = config, info.folder
         earlier_attempts = earlier.attempts if earlier is not None else None
-        self._attempts = AttemptPlanner(
-            settings, run_conditions(settings, judges, user, folder), earlier_attempts
-        )
-        self.journal = RunJournal(config, folder, earlier_attempts)
+        self._attempts = AttemptPlanner(settings, conditions, earlier_attempts)
+        self.journal = RunJournal(config, info.folder, earlier_attempts)
         concurrency = settings.concurrency
         self.prefetcher = Prefetcher(config, concurrency, self._attempts, self._next_job, extra, apart)
-        self.stop = StopListener(config, folder)
+        self.stop = StopListener(config, info.folder)
         self._current: PlannedItem | None = None
         self._closing = ExitStack()
-        executor, info = make_executor(settings.executor_name, registry), get_run_info(config)
+        executor = make_executor(settings.executor_name, registry)
         context = _executor_context(config, settings, info.started)
         # This comes before the pool's thread starts: whatever that prints belongs to its trials from the
         # start.
@@ -126,7 +122,7 @@ class TrialRunner:
             end_with_parent(int(starter), self._pool.close)
         # Callbacks run in reverse order: trials end, the journal closes, then what is printed is pytest's
         # again.
-        unwatch = watch_run_interrupts(config, folder, info.is_saved)
+        unwatch = watch_run_interrupts(config, info.folder, info.is_saved)
         for undo in (unwatch, undo_redirection, self.journal.close):
             self._closing.callback(undo)
         self._closing.callback(self._pool.close)

@@ -23,9 +23,7 @@ from pytest_agenteval.session.options import (
     count,
     file_name,
     folder,
-    matched,
     names,
-    number,
     path_or_name,
     read_gate,
     read_prices,
@@ -54,16 +52,6 @@ ON_OR_OFF = choice("auto|no", "auto", "no")
 MODELS = ValueType("NAME", names, "the name of a model, or a comma list")
 RUN = ValueType("RUN", text, "a run: a path, name, prefix, latest or MODEL@YYYYMMDD")
 RUNS = ValueType("RUN", names, RUN.expected)
-
-# Settings for loading a local model, which an option may give for all local models.
-LOADING_OPTIONS = (
-    "device",
-    "dtype",
-    "quantization",
-    "max_model_len",
-    "tensor_parallel_size",
-    "gpu_memory_utilization",
-)
 
 # Limits on the requests to a model, which an option may give for all models.
 RATE_OPTIONS = ("requests_at_once", "requests_per_minute", "tokens_per_minute", "patience_seconds")
@@ -257,36 +245,6 @@ class Settings(OptionValues):
     max_tokens = count("tokens of the whole run, input and output, judges' too, likewise")
     dry_run = switch(
         "run nothing and say what would be run, and what it would take: trials, tokens, US dollars"
-    )
-    device = Option(
-        "where hf/NAME runs: auto, cpu, cuda, cuda:1, mps (default: auto); cuda:1 also chooses the GPU of "
-        "vllm/NAME",
-        ValueType(
-            "DEVICE",
-            lambda raw: matched(r"auto|cpu|mps|cuda(:\d+)?", raw)[0],
-            "auto, cpu, cuda, cuda:N or mps",
-        ),
-        None,
-    )
-    dtype = Option(
-        "the numbers in which hf/NAME and vllm/NAME compute: auto, float32, float16, bfloat16 (default: "
-        "auto)",
-        choice("DTYPE", "auto", "float32", "float16", "bfloat16"),
-        None,
-    )
-    quantization = Option(
-        "load hf/NAME and vllm/NAME with smaller weights: 4bit, 8bit; both need a GPU",
-        choice("BITS", "4bit", "8bit"),
-        None,
-    )
-    max_model_len = count(
-        "the tokens of prompt and reply together, at most, of hf/NAME and vllm/NAME (default: its own)"
-    )
-    tensor_parallel_size = count("the GPUs that vllm/NAME is spread over (default: vLLM's own, 1)")
-    gpu_memory_utilization = Option(
-        "the share of each GPU's memory that vllm/NAME may take, as in 0.8 (default: vLLM's own)",
-        ValueType("SHARE", number(float, lambda number: 0 < number <= 1), "a number above 0, 1 at most"),
-        None,
     )
     requests_at_once = count(
         "requests under way at once to each model, at most, by all processes of the run together (default: "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,8 +31,16 @@ from pytest_agenteval.session.pytest_output import write_line, write_workflow_co
 from pytest_agenteval.session.run_end import WIDE, RunEnd
 from pytest_agenteval.session.worker_messages import message_lines, not_tasks_lines
 from pytest_agenteval.store.run_documents import RunAudit
-from pytest_agenteval.store.run_folder import HEADER, LATEST, ROOT, RunHeader, read_header
-from pytest_agenteval.store.run_reader import load_run
+from pytest_agenteval.store.run_folder import (
+    HEADER,
+    LATEST,
+    PLANNED,
+    ROOT,
+    RunHeader,
+    read_header,
+    read_json,
+    read_planned,
+)
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.formatting import StyledLine, few_names, in_actions, one_line, pluralize, wrap
 
@@ -43,9 +51,6 @@ if TYPE_CHECKING:
 MOST_HEADERS_READ = 20  # runs before this one whose headers are read
 
 TIMESTAMP_CHARS = len("20261121-093015")
-
-# Runs with the same suites and models that are read whole, to see whether they can be compared.
-MOST_RUNS_READ = 5
 
 
 def next_steps(
@@ -112,11 +117,11 @@ def _two_variants(folder: Path) -> str:
     named = [name for name in header.variants if name] if header else []
     if header and len(named) == 1 and "" in header.variants:
         named.insert(0, BASE)
-    return ",".join(named) if len(named) == 2 and _is_comparable(folder, folder, named) else ""
+    return ",".join(named) if len(named) == 2 else ""
 
 
 def _run_before(folder: Path) -> str:
-    """Give the name of the newest run before this one that can be compared with it; empty without one."""
+    """Give the name of the newest run before this one that planned the same with the same judges."""
     own = _ended_header(folder)
     if own is None:
         return ""
@@ -129,13 +134,15 @@ def _run_before(folder: Path) -> str:
         for other in folders
         if other.name not in (folder.name, LATEST) and other.name[:TIMESTAMP_CHARS] <= second
     ]
+    plan = _plan(folder, own)
     like = [
-        (header.started_at, other)
+        (header.started_at, other.name)
         for other in others[:MOST_HEADERS_READ]
-        if (header := _ended_header(other)) and _likeness(header) == _likeness(own)
+        if (header := _ended_header(other))
+        and header.started_at < own.started_at
+        and _plan(other, header) == plan
     ]
-    before = [other for started, other in sorted(like, reverse=True) if started < own.started_at]
-    return next((other.name for other in before[:MOST_RUNS_READ] if _is_comparable(other, folder)), "")
+    return max(like, default=("", ""))[1]
 
 
 def _ended_header(folder: Path) -> RunHeader | None:
@@ -146,29 +153,14 @@ def _ended_header(folder: Path) -> RunHeader | None:
     return header if header.ended_at else None
 
 
-def _likeness(header: RunHeader) -> tuple[frozenset[str], ...]:
-    """Give the suites, models and variants of a run: runs are worth comparing where these are the same."""
-    suites, models = (frozenset(part.name for part in parts) for parts in (header.suites, header.models))
-    return suites, models, frozenset(header.variants)
-
-
-def _is_comparable(old: Path, new: Path, variants: Sequence[str] = ()) -> bool:
-    """Whether ``agenteval compare`` would refuse nothing and find scores to compare."""
-    from pytest_agenteval.compare.pairing import compared_run, pair_suites
-
+def _plan(folder: Path, header: RunHeader) -> object:
+    """Give what has to be the same for runs to be worth comparing: tasks, models, variants and judges."""
     try:
-        before, after = compared_run(load_run(old)), compared_run(load_run(new))
-        if variants:
-            before, after = before.with_variant(variants[0]), after.with_variant(variants[1])
-        suites = pair_suites(before, after, "variant" if variants else "")
-    except UsageMistake:
-        return False
-    is_scored = any(
-        all(any(entry.score is not None for entry in side) for side in (pair.old, pair.new))
-        for suite in suites
-        for pair in suite.pairs
-    )
-    return is_scored and not any(suite.obstacles for suite in suites)
+        planned = read_planned(read_json(folder / PLANNED))
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+    judges = frozenset(judge.name for judge in header.judges)
+    return judges, {(each.suite, each.model, each.variant, each.bucket, each.tasks) for each in planned}
 
 
 MOST_IN_FLIGHT = 10  # trials that are named when a run is resumed whose process died at one of them

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import types
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,35 +11,7 @@ import pytest
 from pytest_agenteval.session.eval_session import EvalSession, get_eval_session
 from pytest_agenteval.session.planning.parametrization import Case
 from pytest_agenteval.session.trial_items import PLUGIN, TrialItem, collect_items, items_of
-from pytest_agenteval.tasks.documents import holds_calibration, short_path
-from pytest_agenteval.tasks.file_names import TABLE_SUFFIXES
-from pytest_agenteval.text.errors import ProblemsFound
-
-
-class TableFile(pytest.File):
-    """A table of rows that was named instead of its suite: rows are collected with the suite alone."""
-
-    suite_file: Path
-
-    def collect(self) -> Iterable[pytest.Item]:
-        """Raise an error that names the suite's file."""
-        table, suite = short_path(self.path), short_path(self.suite_file)
-        raise self.CollectError(f"the rows of {table} are tasks of {suite}: pytest {shlex.quote(suite)}")
-
-
-def _table_file(evals: EvalSession, path: Path, parent: pytest.Collector) -> TableFile | None:
-    """Give the collector of a table; None for a file that is no table of its suite."""
-    loaded, suite_file = evals.planner.suites.suite_of(path), evals.planner.suites.file_of(path.parent)
-    suite = None if isinstance(loaded, ProblemsFound) else loaded.suite
-    if suite is None or suite_file is None or not suite.tasks:
-        return None
-    from pytest_agenteval.tasks.row_tasks import rows_path, source_of
-
-    if path not in (rows_path(source_of(rows), suite_file.parent) for rows in suite.tables):
-        return None
-    file: TableFile = TableFile.from_parent(parent, path=path)
-    file.suite_file = suite_file
-    return file
+from pytest_agenteval.tasks.documents import holds_calibration
 
 
 class TaskFile(pytest.Module):
@@ -79,10 +50,6 @@ def generate_cases(metafunc: pytest.Metafunc) -> None:
 def collect_file(path: Path, parent: pytest.Collector) -> pytest.File | None:
     """Collect a file if it may hold tasks, or says that it is a calibration."""
     evals = get_eval_session(parent.config)
-    if parent.session.isinitpath(path) and (table := _table_file(evals, path, parent)):
-        return table
-    if path.suffix.lower() in TABLE_SUFFIXES:
-        return None
     if not (evals.planner.suites.may_hold_tasks(path) or parent.session.isinitpath(path)):
         return None
     if holds_calibration(path):

@@ -9,8 +9,6 @@ from pathlib import Path
 
 SUITE_NAMES = ("suite.yaml", "suite.yml", "suite.json")
 _SUFFIXES = (".json", ".yaml", ".yml")
-# Suffixes of files that hold only the rows of a suite, and never tasks of their own.
-TABLE_SUFFIXES = frozenset({".csv", ".tsv", ".jsonl", ".ndjson"})
 # A pattern, for the file of a suite may be too broken to be parsed.
 _NAMES_ROWS = re.compile(rb"""^\s*["']?tasks["']?\s*:""", re.MULTILINE)
 # The first key of a baseline's file, which may lie among tasks and is none.

@@ -25,6 +25,12 @@ def get_weather(city: str) -> dict:
     \"\"\"Say what the weather is.\"\"\"
     return {"sky": "rain"}
 """
+TAUGHT = """
+[tool.agenteval.models]
+precise = {id = "hf/./taught", dtype = "float32"}
+elsewhere = {id = "hf/./taught", device = "cuda:1"}
+small = {id = "hf/./taught", quantization = "8bit"}
+"""
 SUITE = "name: weather\nkind: regression\ntools: [weather.py]\n"
 WEATHER = {
     "id": "weather",
@@ -56,7 +62,12 @@ def _write_weather(pytester: pytest.Pytester, taught: Path) -> None:
     shutil.copytree(taught, pytester.path / "taught")
     write(
         pytester.path,
-        {"evals/suite.yaml": SUITE, "evals/weather.py": FUNCTIONS, "evals/weather/task.json": WEATHER},
+        {
+            "evals/suite.yaml": SUITE,
+            "evals/weather.py": FUNCTIONS,
+            "evals/weather/task.json": WEATHER,
+            "pyproject.toml": TAUGHT,
+        },
     )
 
 
@@ -75,10 +86,10 @@ def run_apart(pytester: pytest.Pytester, *args: str) -> pytest.RunResult:
 def test_an_agent_with_tools_is_tried_recorded_and_played(pytester: pytest.Pytester, taught: Path) -> None:
     """Trials share the model; the record says how it ran; a replay, by workers, needs no model at all."""
     _write_weather(pytester, taught)
-    args = ("--agent-model=hf/./taught", "--agent-dtype=float32", "--repetitions=3")
+    args = ("--agent-model=precise", "--repetitions=3")
     live = run_apart(pytester, *args, "--agent-record-chat=once")
     live.assert_outcomes(passed=3)
-    live.stdout.fnmatch_lines(["agenteval: 3 trials of 1 task: hf/./taught (float32)"])
+    live.stdout.fnmatch_lines(["agenteval: 3 trials of 1 task: precise (hf/./taught, float32)"])
     for trial in trials_of(pytester):
         (event,) = trial["events"]
         assert event["details"] == {"model": "hf/./taught", "device": "cpu", "dtype": "float32"}
@@ -97,8 +108,8 @@ def test_an_agent_with_tools_is_tried_recorded_and_played(pytester: pytest.Pytes
 def test_a_device_that_is_not_there_is_refused(pytester: pytest.Pytester, tiny: Path) -> None:
     """Before any trial."""
     _write_weather(pytester, tiny)
-    device = run_apart(pytester, "--agent-model=hf/./taught", "--agent-device=cuda:1")
-    bits = run_apart(pytester, "--agent-model=hf/./taught", "--agent-quantization=8bit")
+    device = run_apart(pytester, "--agent-model=elsewhere")
+    bits = run_apart(pytester, "--agent-model=small")
     for result, words in ((device, "torch sees no device 'cuda'"), (bits, "needs")):
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         assert words in result.stderr.str()
@@ -110,16 +121,23 @@ GREETINGS = {
     "evals/suite.yaml": "name: greetings\nkind: regression\n",
     **{f"evals/{name}/task.json": task(name) for name in "abcdef"},
 }
-SERVED = ("--agent-model=vllm/org/tiny", "--agent-max-model-len=4096", "--agent-tensor-parallel-size=2")
+SERVED = "--agent-model=vllm/org/tiny"
 
 
 def test_workers_share_one_server_that_ends_with_the_run(pytester: pytest.Pytester, vllm: StandIn) -> None:
-    """Options are its arguments, what an alias says goes with each request, its log stays with the run."""
-    alias = {"id": "vllm/org/tiny", "reasoning_effort": "low", "seed": 7, "extra_body": {"top_k": 5}}
+    """How it is loaded are its arguments, what else an alias says goes with each request; its log stays."""
+    alias = {
+        "id": "vllm/org/tiny",
+        "max_model_len": 4096,
+        "tensor_parallel_size": 2,
+        "reasoning_effort": "low",
+        "seed": 7,
+        "extra_body": {"top_k": 5},
+    }
     table = "\n".join(f"{key} = {json.dumps(value)}" for key, value in alias.items() if key != "extra_body")
     project = f"[tool.agenteval.models.mine]\n{table}\nextra_body = {{top_k = 5}}\n"
     write(pytester.path, {**GREETINGS, "pyproject.toml": project})
-    result = run_apart(pytester, "--agent-model=mine", *SERVED[1:], "-n2", "--agent-record-chat=once")
+    result = run_apart(pytester, "--agent-model=mine", "-n2", "--agent-record-chat=once")
     result.assert_outcomes(passed=6)
     (start,) = vllm.starts
     assert start["args"][:2] == ["serve", "org/tiny"]
@@ -136,12 +154,12 @@ def test_a_server_that_fails_is_said_in_every_trial(pytester: pytest.Pytester, v
     """It is started once, and one that dies later is told with its last words."""
     write(pytester.path, GREETINGS)
     vllm.plan(fail="ValueError: The model's max seq len (40960) is larger than the KV cache")
-    result = run_apart(pytester, *SERVED, "-v")
+    result = run_apart(pytester, SERVED, "-v")
     result.assert_outcomes(errors=6)
     result.stdout.fnmatch_lines(["provider: vllm/org/tiny cannot be served: *", "*max seq len (40960)*"])
     assert len(vllm.starts) == 1
     vllm.plan(crash_after=2)
-    result = run_apart(pytester, *SERVED, "--agent-concurrency=1")
+    result = run_apart(pytester, SERVED, "--agent-concurrency=1")
     result.assert_outcomes(passed=2, errors=4)
     result.stdout.fnmatch_lines(["*vllm serve: exit status 9*", "*illegal memory access*"])
 
@@ -162,7 +180,7 @@ def kill(task):
 def test_a_killed_worker_leaves_the_server_to_the_others(pytester: pytest.Pytester, vllm: StandIn) -> None:
     """Whoever started it; at the end it is gone, as the fixture looks."""
     write(pytester.path, {**GREETINGS, "conftest.py": KILLING})
-    result = run_apart(pytester, *SERVED, "-n2")
+    result = run_apart(pytester, SERVED, "-n2")
     result.stdout.fnmatch_lines(["*worker * crashed*"])
     assert len(vllm.starts) == 1
 
@@ -174,7 +192,7 @@ def test_a_run_that_is_ended_takes_its_server_along(
     """By Ctrl-C while the server comes up, or by what nobody can catch."""
     write(pytester.path, GREETINGS)
     vllm.plan(never_ready=True)
-    command = [sys.executable, "-m", "pytest", "-p", "xdist.plugin", "-n2", *SERVED]
+    command = [sys.executable, "-m", "pytest", "-p", "xdist.plugin", "-n2", SERVED]
     with subprocess.Popen(command, cwd=pytester.path, stdout=subprocess.DEVNULL) as controller:
         while not vllm.starts:
             assert controller.poll() is None

@@ -82,7 +82,7 @@ GPU_FILES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/kfd", "/dev/dxg")
 def missing_for_vllm(loading: Loading) -> Iterator[str]:
     """Name what ``vllm serve`` lacks on this machine; vLLM may be installed for another Python."""
     if loading.quantization in VLLM_QUANTIZATIONS and not any(map(os.path.exists, GPU_FILES)):
-        yield f"{loading.quantization} needs a GPU; leave --agent-quantization out"
+        yield f"{loading.quantization} needs a GPU; leave `quantization` out"
     if shutil.which(PROGRAM) is None:
         yield f"no program {PROGRAM!r} on the PATH: {HOW_TO_INSTALL_VLLM}, or name a server with api_base"
 

@@ -11,40 +11,18 @@ from typing import Any, NamedTuple
 import pytest
 from msgspec.structs import replace
 
-from pytest_agenteval.chat.local.loading import LOADED_BY, provider_of
 from pytest_agenteval.chat.models import expand_panels, resolve, resolve_all
 from pytest_agenteval.records.plan import OWN_MODEL, Conditions, Model, Plan, PlannedTask, TrialKey, Variant
 from pytest_agenteval.records.record import NOTHING, FrozenMap
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.registry.registry import Registry
-from pytest_agenteval.session.options import PROJECT
-from pytest_agenteval.session.settings import LOADING_OPTIONS, Settings
+from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.text.errors import UsageMistake
 
 
 def prompts_of_all(variants: Sequence[Variant]) -> Collection[str]:
     """Name the prompts that every variant has."""
     return sorted(set.intersection(*(set(variant.prompts) for variant in variants))) if variants else ()
-
-
-def with_loading_options(models: Sequence[Model], settings: Settings) -> tuple[Model, ...]:
-    """Give models with the options that say how they are loaded.
-
-    Options of the command line and the environment override an alias's own settings; those of pyproject.toml
-    are its defaults.
-    """
-    chosen = {name: settings.values[name] for name in LOADING_OPTIONS if name in settings.values}
-    if not chosen:
-        return tuple(models)
-    loaded = []
-    for model in models:
-        params = dict(model.params)
-        for name, value in chosen.items():
-            is_default = settings.places.get(name, "").startswith(PROJECT) and name in params
-            if provider_of(model.id) in LOADED_BY[name] and not is_default:
-                params[name] = value
-        loaded.append(replace(model, params=params) if params != model.params else model)
-    return tuple(loaded)
 
 
 DEFAULT_MODELS = ("rules",)
@@ -131,7 +109,7 @@ class CaseFactory:
                     f"--agent-judge={judge.name}: {judge.id} plays an agent and judges nothing; "
                     "name a model, such as claude"
                 )
-        return with_loading_options(judges, settings)
+        return judges
 
     @cached_property
     def user(self) -> Model | None:
@@ -147,8 +125,9 @@ class CaseFactory:
     ) -> tuple[Case, ...]:
         if models not in self._models:
             with self._settings.naming_place("models") if self._settings.models else _of_suites():
-                found = resolve_all(models, self._settings.aliases, self._registry.offline_models)
-                self._models[models] = with_loading_options(found, self._settings)
+                self._models[models] = resolve_all(
+                    models, self._settings.aliases, self._registry.offline_models
+                )
         key = (models, tuple(variant.name for variant in variants), repetitions)
         if key not in self._by_models:
             self._by_models[key] = tuple(

@@ -10,19 +10,21 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 from pytest_agenteval.agents.agent import templates_of
-from pytest_agenteval.chat.local.loading import LOADED_BY, folder_of, loading_of, provider_of
+from pytest_agenteval.chat.local.loading import folder_of, loading_of, provider_of
 from pytest_agenteval.chat.model_prices import is_priced
 from pytest_agenteval.chat.models import DIRECT, missing_key, setting_problem
 from pytest_agenteval.engine.executor import checks_argument
 from pytest_agenteval.engine.trial_resources import chat_cassette_file, chat_mode
 from pytest_agenteval.graders.grader import asks_judges
 from pytest_agenteval.records.plan import Model, PlannedTask, Variant
+from pytest_agenteval.registry.registration import get_registry
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.session.planning.parametrization import CaseFactory, PlannedItem
 from pytest_agenteval.session.planning.planner import Planner
 from pytest_agenteval.session.planning.registration_check import prompt_names, unread_prompts
 from pytest_agenteval.session.run_info import get_run_info
-from pytest_agenteval.session.settings import LOADING_OPTIONS, Settings
+from pytest_agenteval.session.settings import Settings
+from pytest_agenteval.session.settings_reading import read_settings
 from pytest_agenteval.tasks.suite_spec import NO_GATE
 from pytest_agenteval.text.errors import ProblemsFound, UsageMistake, did_you_mean
 from pytest_agenteval.text.json_values import canonical_json
@@ -107,13 +109,10 @@ class CalibrationTest(Protocol):
     def chat_cassettes(self) -> Iterator[str]: ...
 
 
-def check_keys(needed: Iterable[tuple[Model, str]], record_chat: str, option: str = "--agent-model") -> None:
-    """Raise UsageMistake when a model's key or address is missing and one of its trials would call it."""
-    # ``needed`` holds models, named by ``option``, each with the path of a trial's chat cassette. In mode
-    # ``none`` nothing is called. In mode ``once`` only trials without a cassette call. In ``new_episodes``
-    # the cassette may hold everything; a trial whose cassette does not is errored later.
+def check_keys(called: Iterable[Model], option: str = "--agent-model") -> None:
+    """Raise UsageMistake where the key or the address of a model is missing that ``option`` has named."""
     problems = []
-    for model in called_live(needed, record_chat):
+    for model in called:
         if variable := missing_key(model, os.environ):
             problems.append(
                 f"{option}={model.name}: no key: the environment variable {variable} is not set\n"
@@ -129,7 +128,9 @@ def check_keys(needed: Iterable[tuple[Model, str]], record_chat: str, option: st
 
 
 def called_live(needed: Iterable[tuple[Model, str]], record_chat: str) -> Iterator[Model]:
-    """Give each model that a trial would call, once."""
+    """Give each model that a trial would call, once; ``needed`` has the path of the trial's chat cassette."""
+    # In mode ``none`` nothing is called. In mode ``once`` only trials without a cassette call. In
+    # ``new_episodes`` the cassette may hold everything; a trial whose cassette does not is errored later.
     called: set[str] = set()
     for model, cassette in needed:
         if model.offline or model.name in called:
@@ -176,133 +177,121 @@ def _missing_for_hf(model: Model) -> Iterator[str]:
     elif not quantized and loading.device in ("auto", "cpu"):
         return
     elif problem := transformers_model.missing_device(loading.device, loading.quantization):
-        way = "leave --agent-quantization out" if quantized else "choose another with --agent-device"
+        way = "leave `quantization` out" if quantized else "choose another `device`"
         yield f"{problem}; {way}"
 
 
-class Preflight:
-    """Checks a run's options against what was collected; each check raises UsageMistake.
+def check_run(
+    config: pytest.Config,
+    planner: Planner,
+    cases: CaseFactory,
+    earlier: EarlierTrials | None,
+    trials: Sequence[PlannedItem],
+    calibrations: Sequence[CalibrationTest],
+) -> tuple[tuple[SuiteGate, ...], str]:
+    """Check a run's options against what was selected, before any trial is paid; raises UsageMistake.
 
-    ``agents_act`` is False where stored trials are graded again.
+    Gives the gates of the suites, and the text by which all but a dry run would be refused.
     """
-
-    def __init__(
-        self,
-        config: pytest.Config,
-        settings: Settings,
-        registry: Registry,
-        planner: Planner,
-        cases: CaseFactory,
-        agents_act: bool,
-    ) -> None:
-        self._config, self._settings, self._registry = config, settings, registry
-        self._planner, self._cases, self._agents_act = planner, cases, agents_act
-
-    def check_promoted(self) -> None:
-        """Refuse promoted names that no task has, in suites that were to be collected as a whole."""
-        problems = self._planner.unknown_promoted(self._collected())
-        if problems:
-            raise UsageMistake(str(ProblemsFound(problems)))
-
-    def planned_gates(self) -> tuple[SuiteGate, ...]:
-        """Work out the gates of suites, where a file or an option sets one."""
-        for_all, suites = self._settings.gate or self._settings.baseline, self._planner.suites
-        met = {
-            name: tasks
-            for name, tasks in self._planner.met.items()
-            if for_all or ((suite := suites.suite_of_name(name)) is not None and suite.gate != NO_GATE)
-        }
-        if not met:
-            return ()
-        from pytest_agenteval.session.suite_gates import planned_gates
-
-        option = self._config.option
-        # Under --ignore parts of a suite may be missing, so no suite counts as collected as a whole.
-        passed_over = getattr(option, "ignore", None) or getattr(option, "ignore_glob", None)
-        covered = () if passed_over else self._collected()
-        return planned_gates(self._settings, met, covered, suites, self._config.rootpath)
-
-    def check_resumed(self, earlier: EarlierTrials | None, selected: Sequence[PlannedItem]) -> None:
-        """Refuse trials and settings that a resumed run did not start with."""
-        if earlier is None or not earlier.is_own:
-            return
+    # This finds the runs that options name, and raises for one that does not exist.
+    info, settings, collected = get_run_info(config), read_settings(config), _collected(config)
+    if problems := planner.unknown_promoted(collected):
+        raise UsageMistake(str(ProblemsFound(problems)))
+    gates = _planned_gates(config, planner, collected)
+    if earlier is not None and earlier.is_own:
         from pytest_agenteval.session.resume import check_first_failures, check_plan
 
         (run,) = earlier.runs
-        check_plan(run, self._settings, selected, self._cases.judges, self._cases.user)
-        check_first_failures(self._config, self._settings, run, selected)
+        check_plan(run, settings, trials, cases.judges, cases.user)
+        check_first_failures(config, settings, run, trials)
+    if settings.repetition_range is not None and not settings.regrade:
+        from pytest_agenteval.session.adaptive_repetitions import check_baseline
 
-    def check_repetitions(self, gates: Sequence[SuiteGate]) -> None:
-        """Refuse LOW..HIGH repetitions without a baseline, which decides about them."""
-        settings = self._settings
-        if settings.repetition_range is not None and self._agents_act:
-            from pytest_agenteval.session.adaptive_repetitions import check_baseline
+        check_baseline(settings, info, gates, config.rootpath)
+    elif settings.places.get("max_trials") == Settings.max_trials.flag and not settings.regrade:
+        raise UsageMistake("--agent-max-trials: expected --repetitions=LOW..HIGH beside it, as in 2..6")
+    try:
+        _check_needs(settings, get_registry(config), cases, trials, calibrations)
+    except UsageMistake as mistake:
+        if not settings.dry_run:
+            raise
+        return gates, KNOWN_SECRETS.text(str(mistake))
+    return gates, ""
 
-            check_baseline(settings, get_run_info(self._config), gates, self._config.rootpath)
-        elif settings.places.get("max_trials") == Settings.max_trials.flag and self._agents_act:
-            raise UsageMistake("--agent-max-trials: expected --repetitions=LOW..HIGH beside it, as in 2..6")
 
-    def check_needs(self, trials: Sequence[PlannedItem], calibrations: Sequence[CalibrationTest]) -> str:
-        """Refuse a missing executor, prompt, model or key, before any trial is paid."""
-        # A dry run is not refused: it shows the text that is returned.
-        try:
-            with self._settings.naming_place("executor"):
-                executor = self._registry.executor_factory(self._settings.executor_name)
-                if checks_argument(executor):
-                    executor.check_argument(self._settings.executor_argument)
-            self._check_agents(trials if self._agents_act else ())
-            cassettes: list[str] = []
-            for item in trials if self._cases.judges else ():
-                factories = (self._registry.grader_factory(grader.name) for grader in item.task.graders)
-                if any(map(asks_judges, factories)):
-                    cassettes.append(chat_cassette_file(item.case.plan(item.task)))
-            for calibration in calibrations if self._cases.judges else ():
-                cassettes += calibration.chat_cassettes()
-            chats = [(judge, cassette) for cassette in cassettes for judge in self._cases.judges]
-            self._check_models(chats, "--agent-judge")
-        except UsageMistake as mistake:
-            if not self._settings.dry_run:
-                raise
-            return KNOWN_SECRETS.text(str(mistake))
-        return ""
+def _collected(config: pytest.Config) -> tuple[Path, ...]:
+    """Give the paths of the command line that were to be collected as a whole."""
+    start = config.invocation_params.dir
+    named = (argument for argument in config.args if "::" not in argument)
+    return tuple(Path(os.path.normpath(start / argument)) for argument in named)
 
-    def _check_agents(self, acting: Sequence[PlannedItem]) -> None:
-        settings, user = self._settings, self._cases.user
-        if settings.variants and self._agents_act:
-            _check_prompts(self._registry, settings.variants, (item.task for item in acting))
-        models = [*(item.case.model for item in acting), *self._cases.judges]
-        # This comes before the check of keys: an option that no model can obey is a slip, whatever else is
-        # missing.
-        providers = {provider_of(model.id) for model in models}
-        for name in LOADING_OPTIONS:
-            place = settings.places.get(name, "")
-            if place.startswith("--") and not providers & {*LOADED_BY[name]}:
-                whose = " or ".join(f"{one}/NAME" for one in LOADED_BY[name])
-                raise UsageMistake(f"{place}: expected a model {whose}; found none in this run")
-        # An agent that is given as a form calls models with its own keys, so these are not checked.
-        live = (item for item in acting if not item.case.model.offline and not item.task.form)
-        chats = [(item.case.model, chat_cassette_file(item.case.plan(item.task))) for item in live]
-        self._check_models(chats, "--agent-model")
-        if user is not None:
-            conversations = (item.case.plan(item.task) for item in acting if item.task.user)
-            # A replayed chat may lack a reply. The trial itself reports that, so only chats that are sent are
-            # checked.
-            replays = settings.record_chat == "off" and not settings.live
-            sent = [plan for plan in conversations if not (replays and chat_mode(plan) == "none")]
-            self._check_models([(user, chat_cassette_file(plan)) for plan in sent], "--agent-user")
 
-    def _check_models(self, chats: Sequence[tuple[Model, str]], option: str) -> None:
-        """Check the key, the price and this machine for each model that would be called."""
-        if not chats:
-            return
-        record_chat = self._settings.record_chat
-        check_keys(chats, record_chat, option)
-        _check_prices(called_live(chats, record_chat), self._settings)
-        local = [chat for chat in chats if provider_of(chat[0].id)]
-        check_local_models(called_live(local, record_chat), option)
+def _planned_gates(
+    config: pytest.Config, planner: Planner, collected: tuple[Path, ...]
+) -> tuple[SuiteGate, ...]:
+    """Work out the gates of suites, where a file or an option sets one."""
+    settings, suites = read_settings(config), planner.suites
+    for_all = settings.gate or settings.baseline
+    met = {
+        name: tasks
+        for name, tasks in planner.met.items()
+        if for_all or ((suite := suites.suite_of_name(name)) is not None and suite.gate != NO_GATE)
+    }
+    if not met:
+        return ()
+    from pytest_agenteval.session.suite_gates import planned_gates
 
-    def _collected(self) -> tuple[Path, ...]:
-        """Give the paths of the command line that were to be collected as a whole."""
-        start = self._config.invocation_params.dir
-        named = (argument for argument in self._config.args if "::" not in argument)
-        return tuple(Path(os.path.normpath(start / argument)) for argument in named)
+    # Under --ignore parts of a suite may be missing, so no suite counts as collected as a whole.
+    passed_over = getattr(config.option, "ignore", None) or getattr(config.option, "ignore_glob", None)
+    return planned_gates(settings, met, () if passed_over else collected, suites, config.rootpath)
+
+
+def _check_needs(
+    settings: Settings,
+    registry: Registry,
+    cases: CaseFactory,
+    trials: Sequence[PlannedItem],
+    calibrations: Sequence[CalibrationTest],
+) -> None:
+    """Refuse a missing executor, prompt, model or key."""
+    with settings.naming_place("executor"):
+        executor = registry.executor_factory(settings.executor_name)
+        if checks_argument(executor):
+            executor.check_argument(settings.executor_argument)
+    if not settings.regrade:
+        _check_agents(settings, registry, cases, trials)
+    cassettes: list[str] = []
+    for item in trials if cases.judges else ():
+        factories = (registry.grader_factory(grader.name) for grader in item.task.graders)
+        if any(map(asks_judges, factories)):
+            cassettes.append(chat_cassette_file(item.case.plan(item.task)))
+    for calibration in calibrations if cases.judges else ():
+        cassettes += calibration.chat_cassettes()
+    chats = [(judge, cassette) for cassette in cassettes for judge in cases.judges]
+    _check_models(settings, chats, "--agent-judge")
+
+
+def _check_agents(
+    settings: Settings, registry: Registry, cases: CaseFactory, acting: Sequence[PlannedItem]
+) -> None:
+    if settings.variants:
+        _check_prompts(registry, settings.variants, (item.task for item in acting))
+    # An agent that is given as a form calls models with its own keys, so these are not checked.
+    live = (item for item in acting if not item.case.model.offline and not item.task.form)
+    chats = [(item.case.model, chat_cassette_file(item.case.plan(item.task))) for item in live]
+    _check_models(settings, chats, "--agent-model")
+    if cases.user is not None:
+        conversations = (item.case.plan(item.task) for item in acting if item.task.user)
+        # A replayed chat may lack a reply. The trial itself reports that, so only chats that are sent are
+        # checked.
+        replays = settings.record_chat == "off" and not settings.live
+        sent = [plan for plan in conversations if not (replays and chat_mode(plan) == "none")]
+        _check_models(settings, [(cases.user, chat_cassette_file(plan)) for plan in sent], "--agent-user")
+
+
+def _check_models(settings: Settings, chats: Sequence[tuple[Model, str]], option: str) -> None:
+    """Check the key, the price and this machine for each model that would be called."""
+    called = list(called_live(chats, settings.record_chat))
+    check_keys(called, option)
+    _check_prices(called, settings)
+    check_local_models((model for model in called if provider_of(model.id)), option)
