@@ -20,8 +20,8 @@ from .samples import side
 
 pytest_plugins = ["pytester"]
 
-KIND = ["You are kind.", "Today: {}", "Be brief."]
-CURT = ["You are kind.", "Today: {}", "Be curt."]
+KIND = ["You are kind.", "Today [UTC]: {}", "Be brief."]
+CURT = ["You are kind.", "Today [UTC]: {}", "Be curt."]
 
 
 def sent(name: str, texts: Sequence[str], *, tasks: int = 1, stored: bool = True) -> ComparedRun:
@@ -59,15 +59,15 @@ def compared(old: ComparedRun, new: ComparedRun) -> SuitePairs:
     ("joint", "lines"),
     [
         ("\n", ("Be brief.", "Be curt.")),
-        (" ", ("You are kind. Today: … Be brief.", "You are kind. Today: … Be curt.")),
+        (" ", ("You are kind. Today [UTC]: … Be brief.", "You are kind. Today [UTC]: … Be curt.")),
     ],
 )
 def test_the_first_line_that_differs_is_shown_without_what_each_trial_has_of_its_own(
     joint: str, lines: tuple[str, str], tasks: int
 ) -> None:
     """A date, an id: words that are others in each trial of a side stand for none."""
-    old = sent("old", filled(KIND, "a1", "b2", joint=joint), tasks=tasks)
-    new = sent("new", filled(CURT, "c3", "d4", joint=joint), tasks=tasks)
+    old = sent("old", filled(KIND, "Monday 1", "Tuesday 2", joint=joint), tasks=tasks)
+    new = sent("new", filled(CURT, "Friday 5", "Sunday 7", joint=joint), tasks=tasks)
 
     pairs = compared(old, new)
 
@@ -91,6 +91,7 @@ def test_what_is_another_in_each_trial_is_no_change(new: tuple[str, ...]) -> Non
         (["x"], ["x"], ()),
         (["x"], ["x\n\ny"], ("system prompt that was sent",)),
         (["x"], [""], ("system prompt that was sent",)),
+        (["x\ny"], ["x\n\n y"], ()),
         (["monday\nx"], ["tuesday\nx"], ("system prompt that was sent",)),
     ],
 )
@@ -115,7 +116,9 @@ def test_without_transcripts_digests_tell() -> None:
     same = compared(sent("old", ["x", "x"], stored=False), sent("new", ["y", "y"], stored=False))
     each = compared(sent("old", ["x", "z"], stored=False), sent("new", ["y", "y"], stored=False))
 
-    assert [(found.varies, found.old_line) for found in same.sent] == [(False, "")]
+    once = compared(sent("old", ["x"], stored=False), sent("new", ["y"], stored=False))
+
+    assert [(found.varies, found.old_line) for found in (*same.sent, *once.sent)] == [(False, "")] * 2
     assert [found.varies for found in each.sent] == [True]
 
 

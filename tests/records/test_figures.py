@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_agenteval.records.plan import ModelPrice, PriceTier
 from pytest_agenteval.records.record import from_builtins
 from pytest_agenteval.records.transcript import (
     NO_USAGE,
@@ -40,6 +41,9 @@ PARTS = st.builds(
     st.none() | st.sampled_from([0.0, 0.25]),
     *[st.none() | st.integers(0, 2)] * 2,
 )
+
+
+TIERED = ModelPrice(1, 2, 0.5, tiers=(PriceTier(100, input=3), PriceTier(200, output=9)))
 
 
 @given(st.lists(USAGES, max_size=5))
@@ -106,3 +110,14 @@ def test_figures_in_words() -> None:
         "$0.2500 + unknown",
         "cost unknown",
     ]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "price"),
+    [(100, TIERED), (101, ModelPrice(3, 2, 0.5)), (200, ModelPrice(3, 2, 0.5)), (201, ModelPrice(1, 9, 0.5))],
+)
+def test_a_request_costs_what_the_highest_tier_says_that_its_prompt_exceeds(
+    tokens: int, price: ModelPrice
+) -> None:
+    """What the tier leaves open costs the same as below all tiers."""
+    assert TIERED.at(tokens) == price

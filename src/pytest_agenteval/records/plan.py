@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from pytest_agenteval.records.record import NOTHING, Record, read_versioned, versioned
+from pytest_agenteval.records.record import NOTHING, Record, VersionedRecord
 from pytest_agenteval.text.formatting import MOST_NAME, one_line
 
 
@@ -278,7 +278,7 @@ class Variant(Record, frozen=True):
     source: str = ""
 
 
-class Plan(Record, frozen=True):
+class Plan(VersionedRecord, frozen=True):
     """One trial to be carried out."""
 
     task: PlannedTask
@@ -308,15 +308,6 @@ class Plan(Record, frozen=True):
     def seed(self) -> int:
         """The trial's own seed: the run's seed moved by the repetition, equal for every model."""
         return self.conditions.seed + self.repetition
-
-    def to_json(self) -> dict[str, Any]:
-        """Give the plan as JSON values."""
-        return versioned(self)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Plan:
-        """Make a plan from what ``to_json`` gave; refuses what a newer version of this package wrote."""
-        return read_versioned(cls, data)
 
 
 def own_label(model: str, own_models: Sequence[str]) -> str:

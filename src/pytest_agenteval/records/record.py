@@ -72,18 +72,21 @@ class Record(FrozenValue, frozen=True, forbid_unknown_fields=True):
         return _read(cls, data)
 
 
-def versioned(record: Record) -> dict[str, Any]:
-    """Give a record as JSON values with the version of their form, for another process or a file."""
-    return {**Record.to_json(record), "v": VERSION}
+class VersionedRecord(Record, frozen=True):
+    """A record that goes to other processes and files by itself, with the version of its form."""
 
+    def to_json(self) -> dict[str, Any]:
+        """Give the record as JSON values, with the version of their form."""
+        return {**super().to_json(), "v": VERSION}
 
-def read_versioned(kind: type[RecordT], data: Mapping[str, Any]) -> RecordT:
-    """Make a record from what ``versioned`` gave; raises UsageMistake for an unknown version."""
-    if data.get("v", VERSION) != VERSION:
-        raise UsageMistake(
-            f"{kind.__name__} in form {data['v']!r}: this pytest-agenteval knows only {VERSION}"
-        )
-    return _read(kind, {name: value for name, value in data.items() if name != "v"})
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """Make a record from what ``to_json`` gave; refuses what a newer version of this package wrote."""
+        if data.get("v", VERSION) != VERSION:
+            raise UsageMistake(
+                f"{cls.__name__} in form {data['v']!r}: this pytest-agenteval knows only {VERSION}"
+            )
+        return _read(cls, {name: value for name, value in data.items() if name != "v"})
 
 
 def from_builtins(kind: type[ValueT], data: Any, *, strict: bool = True) -> ValueT:

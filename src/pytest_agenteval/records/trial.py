@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from math import isclose
-from typing import Any, Literal
+from typing import Literal
 
 from pytest_agenteval.records.evidence import Grade, Outcome
 from pytest_agenteval.records.explanation import explain_trial
 from pytest_agenteval.records.plan import Kind, Label, Plan, Split, TrialKey
-from pytest_agenteval.records.record import NOTHING, Record, read_versioned, versioned
+from pytest_agenteval.records.record import NOTHING, Record, VersionedRecord
 from pytest_agenteval.records.transcript import JUDGE_ASK, USER_ASK, Transcript, Usage
 
 Ending = Literal["passed", "missed", "failed", "errored"]
@@ -101,7 +101,7 @@ def part_paid(used: Usage, paid: Usage) -> Usage | None:
     return None if are_equal else paid
 
 
-class Trial(Record, frozen=True):
+class Trial(VersionedRecord, frozen=True):
     """One finished trial.
 
     ``score`` is the weighted mean of decided grades, None when none is decided or the trial errored. ``file``
@@ -210,12 +210,3 @@ class Trial(Record, frozen=True):
         A run prints the same lines.
         """
         return "\n".join(explain_trial(self))
-
-    def to_json(self) -> dict[str, Any]:
-        """Give the whole trial as JSON values: transcript, workspace, grades and all."""
-        return versioned(self)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Trial:
-        """Make a trial from what ``to_json`` gave; refuses what a newer version of this package wrote."""
-        return read_versioned(cls, data)

@@ -45,7 +45,7 @@ class Column(FrozenValue, frozen=True):
     @property
     def read(self) -> Callable[[Any], Any]:
         """The function that turns a value other than None into the column's type, or else into None."""
-        return _READERS[self.type]
+        return _TYPES[self.type].read
 
 
 def column(name: str, type: ColumnType, value: str | Callable[[Any], Any], meaning: str) -> Column:
@@ -95,14 +95,25 @@ def _time(value: Any) -> datetime | None:
         return None
 
 
-_READERS: Mapping[ColumnType, Callable[[Any], Any]] = {
-    "text": _text,
-    "texts": _texts,
-    "json": lambda value: _text(compact_json(jsonable(value))),
-    "integer": _integer,
-    "number": _number,
-    "flag": lambda value: value if isinstance(value, bool) else None,
-    "time": _time,
+class _Type(NamedTuple):
+    """How values become those of a column's type, and its types in pandas and, given pyarrow, in Arrow."""
+
+    read: Callable[[Any], Any]
+    pandas: str
+    arrow: Callable[[Any], Any]
+
+
+# Types of pandas that know missing values, so that a column of whole numbers does not become one of floats.
+_TYPES: Mapping[ColumnType, _Type] = {
+    "text": _Type(_text, "string", lambda arrow: arrow.string()),
+    "texts": _Type(_texts, "object", lambda arrow: arrow.list_(arrow.string())),
+    "json": _Type(lambda value: _text(compact_json(jsonable(value))), "string", lambda arrow: arrow.string()),
+    "integer": _Type(_integer, "Int64", lambda arrow: arrow.int64()),
+    "number": _Type(_number, "float64", lambda arrow: arrow.float64()),
+    "flag": _Type(
+        lambda value: value if isinstance(value, bool) else None, "boolean", lambda arrow: arrow.bool_()
+    ),
+    "time": _Type(_time, "datetime64[us, UTC]", lambda arrow: arrow.timestamp("us", tz="UTC")),
 }
 
 
@@ -388,16 +399,6 @@ if TYPE_CHECKING:
 
     PandasFrame: TypeAlias = pandas.DataFrame
     ArrowTable: TypeAlias = pyarrow.Table
-# Types that know missing values, so that a column of whole numbers does not become one of floats.
-_TYPES = {
-    "text": "string",
-    "texts": "object",
-    "json": "string",
-    "integer": "Int64",
-    "number": "float64",
-    "flag": "boolean",
-    "time": "datetime64[us, UTC]",
-}
 
 
 def pandas_frame(columns: Sequence[Column], rows: Iterable[Row]) -> PandasFrame:
@@ -411,7 +412,7 @@ def pandas_frame(columns: Sequence[Column], rows: Iterable[Row]) -> PandasFrame:
     # so frames of several runs fit together.
     cells = list(zip(*rows, strict=True)) or [()] * len(columns)
     series = {
-        column.name: pandas.Series(list(values), dtype=_TYPES[column.type])
+        column.name: pandas.Series(list(values), dtype=_TYPES[column.type].pandas)
         for column, values in zip(columns, cells, strict=True)
     }
     return pandas.DataFrame(series)
@@ -435,17 +436,8 @@ def arrow_rows(
     except ImportError as missing:
         hint = f"pip install 'pytest-agenteval[{extra}]'"
         raise UsageMistake(f"{what} needs pyarrow ({missing}): {hint}") from missing
-    types: dict[str, Any] = {
-        "text": pyarrow.string(),
-        "texts": pyarrow.list_(pyarrow.string()),
-        "json": pyarrow.string(),
-        "integer": pyarrow.int64(),
-        "number": pyarrow.float64(),
-        "flag": pyarrow.bool_(),
-        "time": pyarrow.timestamp("us", tz="UTC"),
-    }
     fields = [
-        pyarrow.field(column.name, types[column.type], metadata={"meaning": column.meaning})
+        pyarrow.field(column.name, _TYPES[column.type].arrow(pyarrow), metadata={"meaning": column.meaning})
         for column in kind.columns
     ]
     schema = pyarrow.schema(fields)

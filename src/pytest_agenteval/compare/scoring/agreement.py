@@ -57,17 +57,14 @@ def spearman(pairs: Sequence[Pair]) -> float:
 
 def average_ranks(values: Sequence[float]) -> list[float]:
     """Give each value's rank from 1 up, equal values the average of the ranks they take together."""
-    order = sorted(range(len(values)), key=values.__getitem__)
-    ranks = [0.0] * len(values)
-    start = 0
-    while start < len(order):
-        end = start
-        while end < len(order) and values[order[end]] == values[order[start]]:
-            end += 1
-        for place in order[start:end]:
-            ranks[place] = (start + 1 + end) / 2
-        start = end
-    return ranks
+    ranks = _mid_ranks(values)
+    return [ranks[value] + 0.5 for value in values]
+
+
+def _mid_ranks(values: Sequence[float]) -> dict[float, float]:
+    """Give for each value the number of smaller ones, plus half the number of equal ones."""
+    ordered = sorted(values)
+    return {value: (bisect_left(ordered, value) + bisect_right(ordered, value)) / 2 for value in set(values)}
 
 
 def _sides(pairs: Sequence[Pair]) -> tuple[list[float], list[float]]:
@@ -137,9 +134,7 @@ def _measure(
         return _differing, units
     if level == "interval":
         return _squared, units
-    ordered = sorted(values)
-    # The number of smaller values, plus half the number of equal ones.
-    ranks = {value: (bisect_left(ordered, value) + bisect_right(ordered, value)) / 2 for value in set(values)}
+    ranks = _mid_ranks(values)
     return _squared, [[ranks[value] for value in unit] for unit in units]
 
 
@@ -263,14 +258,14 @@ def agreement(
         "pearson": pearson,
         "mae": mean_absolute_error,
         "within": partial(share_within, tolerance=tolerance),
-        "alpha": partial(_alpha, level="interval"),
+        "alpha": partial(krippendorff_alpha, level="interval"),
     }
     figures = {name: bootstrap_estimate(decided, figure, corners, how) for name, figure in statistics.items()}
-    figures["alpha_ordinal"] = point_estimate(decided, partial(_alpha, level="ordinal"), too_low)
+    figures["alpha_ordinal"] = point_estimate(decided, partial(krippendorff_alpha, level="ordinal"), too_low)
     of_places: Mapping[str, Callable[[list[CategoryPair]], float]] = {
         "kappa": partial(weighted_kappa, weights="quadratic"),
         "kappa_linear": partial(weighted_kappa, weights="linear"),
-        "alpha_nominal": partial(_alpha, level="nominal"),
+        "alpha_nominal": partial(krippendorff_alpha, level="nominal"),
     }
     placed, placed_corners = ([category_pairs(each, categories) for each in of] for of in (decided, corners))
     for name, of_place in of_places.items():
@@ -305,10 +300,6 @@ def reaches(name: str, value: float, threshold: float) -> bool:
     if name in AT_MOST:
         return value <= threshold + ROUNDING
     return value >= threshold - ROUNDING
-
-
-def _alpha(pairs: Sequence[Pair] | Sequence[CategoryPair], level: MeasurementLevel) -> float:
-    return krippendorff_alpha(pairs, level)
 
 
 def _share(flags: Sequence[bool]) -> float:

@@ -241,7 +241,7 @@ def label_test(tasks: Iterable[PairedScores]) -> ExactTest:
         return NO_CHANGE
     most_steps = _most_steps(blocks)
     # Scores with a small common denominator are counted exactly.
-    exact = _common_denominator(blocks)
+    exact = common_denominator({score for block, _ in blocks for score in block.scores}, LARGEST_DENOMINATOR)
     if exact is not None and exact <= most_steps:
         return _counted(blocks, exact)
     largest, deviation = max(block.largest for block, _ in blocks), _deviation(blocks)
@@ -254,6 +254,17 @@ def label_test(tasks: Iterable[PairedScores]) -> ExactTest:
     if steps and _rounding(blocks) <= (COARSE if _is_lumpy(blocks) else FINE) * deviation * (steps + 1):
         return _counted(blocks, steps)
     return _approximated(blocks, exact)
+
+
+def common_denominator(scores: Iterable[float], largest: int) -> int | None:
+    """Give the number that makes all scores whole, give or take rounding; None where it is not so small."""
+    common = 1
+    for score in set(scores):
+        exact = Fraction(score).limit_denominator(largest)
+        common = math.lcm(common, exact.denominator)
+        if abs(exact - Fraction(score)) > ROUNDING or common > largest:
+            return None
+    return common
 
 
 class _Block:
@@ -370,17 +381,6 @@ def _is_lumpy(blocks: _Blocks) -> bool:
         if spread > GAP * following and spread > 2 * math.sqrt(max(0.0, rest)):
             return True
     return False
-
-
-def _common_denominator(blocks: _Blocks) -> int | None:
-    """Give the number that makes all scores whole; None where there is no small one."""
-    common = 1
-    for value in {score for block, _ in blocks for score in block.scores}:
-        exact = Fraction(value).limit_denominator(LARGEST_DENOMINATOR)
-        common = math.lcm(common, exact.denominator)
-        if abs(exact - Fraction(value)) > ROUNDING or common > LARGEST_DENOMINATOR:
-            return None
-    return common
 
 
 def _counted(blocks: _Blocks, steps: int) -> ExactTest:

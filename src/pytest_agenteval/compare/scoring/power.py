@@ -15,10 +15,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from fractions import Fraction
 
 from pytest_agenteval.compare.scoring.aggregates import pass_hat_k
-from pytest_agenteval.compare.scoring.exact_tests import PairedScores
+from pytest_agenteval.compare.scoring.exact_tests import PairedScores, common_denominator
 from pytest_agenteval.compare.scoring.intervals import beta_cdf, log_beta, normal_quantile, t_quantile
 from pytest_agenteval.records.evidence import ROUNDING
 from pytest_agenteval.records.record import FrozenValue
@@ -236,7 +235,8 @@ def null_mean(tasks: Sequence[Sequence[float]], repetitions: int) -> NullMean | 
     if scatter is None:
         return None
     stored_mean = math.fsum(math.fsum(task) / len(task) for task in tasks) / len(tasks)
-    steps = len(tasks) * repetitions * _denominator(score for task in tasks for score in task)
+    apart = common_denominator((score for task in tasks for score in task), FINEST) or FINEST
+    steps = len(tasks) * repetitions * apart
     return _null_mean(stored_mean, scatter.variance, scatter.trials, len(tasks) * repetitions, steps)
 
 
@@ -316,14 +316,3 @@ def _null_mean(stored_mean: float, variance: float, stored: float, new: int, ste
     known = stored * per_trial
     passes, misses = stored_mean * known, (1 - stored_mean) * known
     return NullMean(max(1, round(new * per_trial)), passes + 0.5, misses + 0.5, steps)
-
-
-def _denominator(scores: Iterable[float]) -> int:
-    """Give the common denominator of scores, or ``FINEST`` where it is larger or there is none."""
-    common = 1
-    for score in set(scores):
-        exact = Fraction(score).limit_denominator(FINEST)
-        common = math.lcm(common, exact.denominator)
-        if common > FINEST or abs(exact - score) > ROUNDING:
-            return FINEST
-    return common
