@@ -14,7 +14,6 @@ from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import Allowance, Model, RecordMode
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.records.replies import credible_usage
 from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import JUDGE_ASK, UNTOLD_TOKENS, USER_ASK, Ask, ToolCall, Usage
 from pytest_agenteval.text.errors import CassetteMiss, ProblemsFound, TrialBroken
@@ -146,6 +145,8 @@ async def taped_ask(
 
 def _reply_from_json(fields: Mapping[str, Any]) -> Reply:
     """Read a recorded reply; one that was written by hand may omit any field."""
+    from pytest_agenteval.records.replies import credible_usage
+
     usage = {"asks": 1, "attempts": 1, **fields.get("usage", {})}
     calls = []
     for index, call in enumerate(fields.get("calls", ())):

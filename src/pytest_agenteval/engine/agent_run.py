@@ -23,7 +23,6 @@ from pytest_agenteval.agents.agent import AgentContext
 from pytest_agenteval.cassettes.http.patch_system import without_socket_guard
 from pytest_agenteval.cassettes.http.scope import Scope, current, share_pools, untaped
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, Chat, ChatMessage, ChatSettings, Reply
-from pytest_agenteval.chat.model_prices import with_prices
 from pytest_agenteval.engine.worker_context import LoopKind
 from pytest_agenteval.processes.threads import (
     DaemonThreads,
@@ -81,6 +80,7 @@ def recording_spans(scope: Scope, recorder: Recorder, *, set_up: bool) -> Iterat
     finally:
         if spans := PROCESSOR.pop_spans(scope):
             from pytest_agenteval.cassettes.transcripts.span_reading import read_spans
+            from pytest_agenteval.chat.model_prices import with_prices
 
             try:
                 recorder.add_returned(with_prices(read_spans(spans, began_ns), recorder.prices))
@@ -324,6 +324,7 @@ def as_answer(value: Any, transcript: Recorder) -> Answer:
     if value.transcript is None:
         return Answer(value.text, state)
     from pytest_agenteval.cassettes.transcripts.reading import read_transcript
+    from pytest_agenteval.chat.model_prices import with_prices
 
     returned = with_prices(read_transcript(value.transcript, (key,), usage=usage), transcript.prices)
     transcript.add_returned(returned)
@@ -424,7 +425,7 @@ class _Deadline:
         """End the agent, or look again when its seconds are used up if nothing is left out of them."""
         limits, now = self._limits, self._loop.time()
         limits.time.stopped.catch_up()
-        left = inf if limits.seconds_left is None else limits.seconds_left
+        left = inf if (seconds_left := limits.seconds_left) is None else seconds_left
         in_thread = self._is_decided is not None
         if self._is_decided is not None and self._is_decided():
             self._graceful = min(self._graceful, now + _GRACE_S)

@@ -364,8 +364,8 @@ class _TrialRun:
             plays = self.plan.conditions.record_chat in ("none", "off") and not self.plan.asks_own_models
             hint = key_hint(error.message) if plays and error.cause == "crash" else ""
             self.error = replace(error, message=f"{error.message}\n  hint: {hint}") if hint else error
-        self.seconds = self.budget.elapsed
-        uncharged = self.seconds - self.budget.seconds
+        self.seconds, charged = self.budget.time.readings()
+        uncharged = self.seconds - charged
         self.uncharged_seconds = uncharged if uncharged > LEAST_UNCHARGED_S else 0.0
 
     def _note_unread_prompts(self) -> None:
@@ -510,6 +510,8 @@ class _TrialRun:
 
     def save_recordings(self) -> None:
         """Write what this trial recorded; a failure breaks this trial, and no other."""
+        if not self.context.has_cassettes:
+            return
         try:
             self.note_recordings(broken=self.error is not None or bool(self.limit))
             self.context.save_cassettes(cassette_files(self.plan))

@@ -142,6 +142,11 @@ class WorkerContext:
             return self._library
 
     @property
+    def has_cassettes(self) -> bool:
+        """Whether any cassette was opened in this process."""
+        return self._library is not None
+
+    @property
     def model_servers(self) -> ModelServers:
         """The model servers of this run, made for the first model that needs one."""
         with self._opening:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import faulthandler
 import os
 import signal
@@ -136,6 +135,7 @@ def is_terminal_with_escapes(fd: int) -> bool:
     if not os.isatty(fd):
         return False
     if sys.platform == "win32":
+        import ctypes
         import msvcrt
 
         mode = ctypes.c_ulong()
@@ -153,6 +153,8 @@ def preserved_signal_handlers() -> Iterator[None]:
     """Restore, when the block ends, the handlers of signals, of uncaught exceptions and of crashes."""
     # ``ray.init`` replaces them. They are saved as the system knows them: C code replaces them without
     # Python's knowledge, and Python can set them only from its main thread.
+    import ctypes
+
     hook, dumps = sys.excepthook, faulthandler.is_enabled()
     before = _native_handlers()
     try:
@@ -167,10 +169,12 @@ def preserved_signal_handlers() -> Iterator[None]:
                 ctypes.CDLL(None).sigaction(number, native, None)
 
 
-def _native_handlers() -> dict[int, tuple[Any, ctypes.Array[ctypes.c_char]]]:
+def _native_handlers() -> dict[int, tuple[Any, Any]]:
     """Return each signal's handler, as Python knows it and as the system does."""
     if not POSIX:
         return {}
+    import ctypes
+
     sigaction = ctypes.CDLL(None).sigaction
     handlers = {}
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import ctypes
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -46,6 +45,8 @@ def end_daemon_threads(loop: asyncio.AbstractEventLoop) -> None:
     # Threads that nobody waits for would still take time of the interpreter from the end of the run.
     for thread in threading.enumerate():
         if isinstance(thread, DaemonThread) and thread.loop is loop and thread.busy:
+            import ctypes
+
             ident = ctypes.c_ulong(thread.ident or 0)
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(SystemExit))
 

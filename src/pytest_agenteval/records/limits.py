@@ -8,10 +8,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Literal
+from typing import Literal, NoReturn
 
 from pytest_agenteval.records.plan import Allowance
 from pytest_agenteval.records.transcript import Usage
@@ -45,13 +44,13 @@ class StoppedTime:
         self.places: set[int] = set()
 
 
-@dataclass(slots=True, eq=False)
 class TimeSpan:
     """A stretch of a trial's time, open until it has ``ended``: charged, or passing uncharged, or waiting."""
 
-    kind: Kind
-    began: float
-    ended: float | None = None
+    __slots__ = ("began", "ended", "kind")
+
+    def __init__(self, kind: Kind, began: float, ended: float | None = None) -> None:
+        self.kind, self.began, self.ended = kind, began, ended
 
 
 class TrialTime:
@@ -86,12 +85,18 @@ class TrialTime:
     @property
     def charged(self) -> float:
         """Seconds that have passed and count against the limit."""
-        return self._moving - self._left_out()[0]
+        return self.readings()[1]
 
     @property
     def elapsed(self) -> float:
         """Seconds that have passed, without those in which the trial only waited for its turn."""
-        return self._at_answer - self._left_out()[1]
+        return self.readings()[0]
+
+    def readings(self) -> tuple[float, float]:
+        """Give the elapsed and the charged seconds of one moment."""
+        answered_at, (uncharged, unseen) = self._answered_at, self._left_out()
+        at = self._now() - self._began if answered_at is None else answered_at
+        return at - unseen, at - (self.stopped.seconds - self._stopped_before) - uncharged
 
     @property
     def is_open(self) -> bool:
@@ -103,13 +108,10 @@ class TrialTime:
         self._answered_at = self.at
 
     @property
-    def _at_answer(self) -> float:
-        return self.at if self._answered_at is None else self._answered_at
-
-    @property
     def _moving(self) -> float:
         # The clock of all spans: it stands still while the trial cannot go on.
-        return self._at_answer - (self.stopped.seconds - self._stopped_before)
+        at = self.at if self._answered_at is None else self._answered_at
+        return at - (self.stopped.seconds - self._stopped_before)
 
     @contextmanager
     def span(self, kind: Kind) -> Iterator[TimeSpan]:
@@ -151,6 +153,8 @@ class TrialTime:
 
     def _left_out(self) -> tuple[float, float]:
         # Seconds that are not charged, and those that are not elapsed either.
+        if not self._spans:  # of offline trials, always
+            return self._left_out_before
         with self._lock:
             if not self._spans:
                 return self._left_out_before
@@ -206,11 +210,15 @@ class Budget:
         allowed = self.allowed
         # First, so that no seconds are counted in which it could not go on.
         self.time.stopped.catch_up()
-        self._within("steps", allowed.steps, self.steps)
-        self._within("tokens", allowed.tokens, self.tokens)
-        self._within("cost_usd", allowed.cost_usd, self.cost_usd)
-        if allowed.seconds is not None:
-            self._within("seconds", allowed.seconds, self.seconds, elapsed=self.elapsed)
+        elapsed, charged = self.time.readings()
+        for limit, most, used in (
+            ("steps", allowed.steps, self.steps),
+            ("tokens", allowed.tokens, self.tokens),
+            ("cost_usd", allowed.cost_usd, self.cost_usd),
+            ("seconds", allowed.seconds, charged),
+        ):
+            if most is not None and used >= most:
+                self._refuse(LimitReached(limit, most, used, elapsed if limit == "seconds" else 0.0))
         self.steps += 1
 
     def undo_step(self) -> None:
@@ -223,16 +231,14 @@ class Budget:
         self.tokens += usage.known_tokens
         self.cost_usd += usage.known_cost_usd
 
-    def _within(self, limit: str, allowed: float | None, used: float, elapsed: float = 0.0) -> None:
-        if allowed is None or used < allowed:
-            return
+    def _refuse(self, reached: LimitReached) -> NoReturn:
         # Stays reached, whatever is forgiven after it: requests have been cut by then.
-        self.reached = LimitReached(limit, allowed, used, elapsed)
+        self.reached = reached
         self._refused += 1
         # An agent that catches every Exception would go on for ever.
         if self._refused > MOST_REFUSED:
-            raise LimitIgnored(str(self.reached))
-        raise self.reached
+            raise LimitIgnored(str(reached))
+        raise reached
 
 
 def _covered_seconds(spans: Sequence[tuple[float, float, str]], kinds: Sequence[str]) -> float:

@@ -107,7 +107,7 @@ class TrialKey(NamedTuple):
 
 
 # What providers append to the name of a model in their replies: a date or a version.
-_LATER_PART = re.compile(r"(?:[-@:](?:\d{3,}[\d-]*|latest|preview[\w-]*|v\d[\d:]*))*")
+_LATER_PART = r"(?:[-@:](?:\d{3,}[\d-]*|latest|preview[\w-]*|v\d[\d:]*))*"
 
 # The model of an agent that calls models of its own. Its requests show which.
 OWN_MODEL = "own"
@@ -121,7 +121,7 @@ def is_same_model(named: str, other_name: str) -> bool:
     """Whether two names are of the same model, with or without a provider, a date or a version."""
     # The longer name may have a later part behind the shorter one.
     one, other = sorted((name.rpartition("/")[2].lower() for name in (named, other_name)), key=len)
-    return other.startswith(one) and _LATER_PART.fullmatch(other[len(one) :]) is not None
+    return other.startswith(one) and re.fullmatch(_LATER_PART, other[len(one) :]) is not None
 
 
 class Model(Record, frozen=True):

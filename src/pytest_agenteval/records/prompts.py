@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 ENDING = ".jinja"
 
 # A - or + in a tag of jinja2 is about white space.
-_INCLUDED = re.compile(r"""{%-?\+?\s*(?:include|import|from|extends)\s+(?:\[\s*)?["']([^"']+)["']""")
+_INCLUDED = r"""{%-?\+?\s*(?:include|import|from|extends)\s+(?:\[\s*)?["']([^"']+)["']"""
 
 
 @cache
@@ -43,7 +43,7 @@ def read_templates(package: str, folder: str = "prompts") -> Mapping[str, str]:
 
 def included_prompts(text: str) -> Collection[str]:
     """Name the prompts that a template includes, imports from or extends, if it names them literally."""
-    return frozenset(_INCLUDED.findall(text))
+    return frozenset(re.findall(_INCLUDED, text))
 
 
 class PromptBroken(TrialBroken):

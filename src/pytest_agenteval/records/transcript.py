@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from msgspec.structs import force_setattr
 
@@ -173,25 +173,15 @@ class Usage(Record, frozen=True, gc=False):
         return self.partial_cost_usd if self.cost_usd is None else self.cost_usd
 
     def __add__(self, other: Usage) -> Usage:
-        read = _sum(self.input_tokens, other.input_tokens)
-        written = _sum(self.output_tokens, other.output_tokens)
-        cost = _sum(self.cost_usd, other.cost_usd)
-        is_whole = read is not None and written is not None
-        figures = (
-            read,
-            written,
-            _sum(self.cached_tokens, other.cached_tokens),
-            _sum(self.reasoning_tokens, other.reasoning_tokens),
-            cost,
-            _sum(self.asks, other.asks),
-            _sum(self.attempts, other.attempts),
-            0 if is_whole else self.known_tokens + other.known_tokens,
-            0.0 if cost is not None else self.known_cost_usd + other.known_cost_usd,
-        )
         # Filled field by field: __post_init__ corrects figures that no single reply has, and a sum may have.
         total = Usage()
-        for name, figure in zip(Usage.__struct_fields__, figures, strict=True):
-            force_setattr(total, name, figure)
+        for name in _SUMMED:
+            one, two = getattr(self, name), getattr(other, name)
+            force_setattr(total, name, None if one is None or two is None else one + two)
+        if total.tokens is None:
+            force_setattr(total, "partial_tokens", self.known_tokens + other.known_tokens)
+        if total.cost_usd is None:
+            force_setattr(total, "partial_cost_usd", self.known_cost_usd + other.known_cost_usd)
         return total
 
     def to_json(self) -> dict[str, Any]:
@@ -200,11 +190,8 @@ class Usage(Record, frozen=True, gc=False):
         return {name: value for name, value in values if value or not name.startswith("partial_")}
 
 
-NumberT = TypeVar("NumberT", int, float)
-
-
-def _sum(one: NumberT | None, other: NumberT | None) -> NumberT | None:
-    return None if one is None or other is None else one + other
+# The partial figures of a sum depend on the others.
+_SUMMED = tuple(name for name in Usage.__struct_fields__ if not name.startswith("partial_"))
 
 
 def token_figure(usage: Usage) -> Figure:
@@ -338,17 +325,21 @@ class Transcript(Record, frozen=True):
 
     def usage_of(self, *kinds: str) -> Usage:
         """Give the usage of requests that are events of these kinds: to judges, or to a simulated user."""
+        if not self.events:  # as of most offline trials
+            return NO_USAGE
         asks = [event for event in self.events if event.kind in kinds]
         return sum([Usage.from_json(event.details["usage"]) for event in asks], NO_USAGE)
 
     @property
     def all_usage(self) -> Usage:
         """The usage of agent, judges and simulated user together."""
-        return self.usage + self.usage_of(JUDGE_ASK, USER_ASK)
+        return self.usage + self.usage_of(JUDGE_ASK, USER_ASK) if self.events else self.usage
 
     @property
     def doubtful_events(self) -> Mapping[str, int]:
         """How often something happened that makes the trial doubtful, by the kind of event."""
+        if not self.events:
+            return NOTHING
         return Counter(
             f"{event.kind}: {event.text}" if event.kind in NAMED_EVENTS else event.kind
             for event in self.events

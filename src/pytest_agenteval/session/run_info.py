@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import tempfile
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -67,6 +66,8 @@ class RunInfo(NamedTuple):
 
     def to_worker(self) -> bytes:
         """Give the record as xdist can send it."""
+        import pickle
+
         return pickle.dumps(self, PICKLE)
 
 
@@ -75,6 +76,8 @@ def get_run_info(config: pytest.Config) -> RunInfo:
     if run_info_key not in config.stash:
         worker = getattr(config, "workerinput", None)
         if worker is not None:
+            import pickle
+
             config.stash[run_info_key] = pickle.loads(worker["agenteval"])
         else:
             _remember(config, _chosen_run(config, read_settings(config)))

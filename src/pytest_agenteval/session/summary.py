@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_agenteval.calibration.document import page_path, read_calibrations
 from pytest_agenteval.chat.local.loading import loading_note
 from pytest_agenteval.chat.models import transport_note
 from pytest_agenteval.graders.grader import asks_judges
@@ -327,8 +326,11 @@ def explain_no_trials(reporter: Any, config: pytest.Config) -> None:
 
 
 def _calibrations(end: RunEnd, width: int) -> Iterator[StyledLine]:
-    for calibration in read_calibrations(end.folder):
-        from pytest_agenteval.reports.calibration_report import calibration_lines
+    if not any(end.folder.glob("calibration-*.json")):  # as of nearly every run
+        return
+    from pytest_agenteval.calibration.document import page_path, read_calibrations
+    from pytest_agenteval.reports.calibration_report import calibration_lines
 
+    for calibration in read_calibrations(end.folder):
         page = end.relative(page_path(end.folder, calibration["id"])) if end.info.is_saved else "not kept"
         yield from (*calibration_lines(calibration, str(page), width), StyledLine(""))

@@ -135,7 +135,7 @@ def lines_of_ids(document: ParsedDocument) -> tuple[int, ...]:
 def _decode(data: bytes, file: str) -> str:
     """Read UTF-8 with or without a byte order mark; all lines end with ``\\n`` afterwards."""
     try:
-        text = data.decode("utf-8-sig")
+        text = data.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         line, found = data.count(b"\n", 0, error.start) + 1, f"the byte 0x{data[error.start]:02x}"
         _refuse(file, line, "a text in UTF-8", found, "save the file as UTF-8")
@@ -247,7 +247,7 @@ def top_level_keys(path: Path, data: bytes) -> Sequence[Iterable[str]] | None:
     JSON, several documents. None for a file that is no JSON, or YAML, at all.
     """
     try:
-        text = data.decode("utf-8-sig")
+        text = data.decode("utf-8").removeprefix("\ufeff")
         if not is_json(path):
             from pytest_agenteval.tasks import yaml_reading
 

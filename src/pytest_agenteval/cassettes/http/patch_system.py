@@ -310,7 +310,13 @@ def _note_fork() -> None:
         _note_program("fork")
 
 
+# Set by pytest itself, four times for each test.
+_CURRENT_TEST = os.fsencode("PYTEST_CURRENT_TEST") if os.name == "posix" else "PYTEST_CURRENT_TEST"
+
+
 def _note_variable(name: Any, value: Any = None) -> None:
+    if name == _CURRENT_TEST:
+        return
     key, new = _fs_text(name), None if value is None else _fs_text(value)
     # Registered at once: the variable may be gone before anything is written that holds its value.
     if new is not None:

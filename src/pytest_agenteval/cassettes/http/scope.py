@@ -7,7 +7,7 @@ import os
 import threading
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from copy import copy
 from fnmatch import fnmatchcase
@@ -522,8 +522,11 @@ def scoped(scope: Scope | None) -> Iterator[Scope]:
     tokens = _scope.set(scope), _home.set(scope), _may_serve.set(False)
     try:
         # On a loop, tasks of several trials take turns in one thread: only the context can tell them apart.
-        with nullcontext() if scope is None or running_loop() else working_for(scope):
+        if scope is None or running_loop():
             yield scope  # type: ignore[misc]  # None is for untaped, which gives nothing
+        else:
+            with working_for(scope):
+                yield scope
     finally:
         # A coroutine that was not run to its end is closed in another context.
         with suppress(ValueError):
@@ -560,11 +563,9 @@ def of_a_debugger(thread: threading.Thread) -> bool:
     return bool(getattr(thread, "is_pydev_daemon_thread", False))
 
 
-@contextmanager
-def untaped() -> Iterator[None]:
+def untaped() -> AbstractContextManager[object]:
     """Let requests of this context go out, whatever scope is open: for those that are ours."""
-    with scoped(None):
-        yield
+    return scoped(None)
 
 
 @contextmanager

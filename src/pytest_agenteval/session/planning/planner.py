@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 DEFAULT_AGENT = "tool_calling"
 STEPS, SECONDS = 50, 300.0  # what a trial may use where neither task nor suite sets a limit
 OUTCOME = "expected_outcome"
+_NAMES_LAYERS = frozenset({"base_fixture", "fixture_dir"})  # keys of an input
 LABELS: dict[str, Label] = {"positive": "positive", "negative": "negative"}
 MOST_GRADERS = 4096  # how many tasks' different graders are remembered: most tasks of a suite have equal ones
 
@@ -214,8 +215,8 @@ class Planner:
         graders = self._graders.get(key)
         wrong: list[Problem] = []
         task = loaded.task
-        with _adding_problems(wrong, loaded):
-            if graders is None:
+        if graders is None:
+            with _adding_problems(wrong, loaded):
                 loaded = _inline_file_settings(loaded, self._checker, loaded_suite.folder, self._root)
         # Without the texts of its files a grader would be refused for settings that it has.
         is_readable = not wrong
@@ -227,12 +228,7 @@ class Planner:
             wrong += self._agent_problems(one)
         if is_readable and graders is None:
             wrong += self._grader_problems(one)
-        layers: tuple[str, ...] = ()
-        prompts: Mapping[str, str] = NOTHING
-        with _adding_problems(wrong, loaded):
-            layers = self._layers_of(one)
-        with _adding_problems(wrong, loaded):
-            prompts = self._prompts_of(one)
+        layers, prompts = self._layers_of(one, wrong), self._prompts_of(one, wrong)
         # Which prompts an agent reads is known only if the agent can be made.
         if prompts and not wrong:
             wrong += self._places(find_unread_prompts(self._registry.agent_factory(agent), prompts), one)
@@ -327,23 +323,28 @@ class Planner:
             ignored_hosts=suite.http.ignore if suite else (),
         )
 
-    def _layers_of(self, one: _TaskInSuite) -> tuple[str, ...]:
+    def _layers_of(self, one: _TaskInSuite, problems: list[Problem]) -> tuple[str, ...]:
         file = one.loaded.file
+        layers: tuple[str, ...] = ()
         # A ``workspace/`` folder lies only beside a file that is called task.*.
-        if {"base_fixture", "fixture_dir"}.isdisjoint(one.task.input) and not is_task_name(file):
-            return ()
-        layers = tuple(map(str, workspace_layers(one.task, one.loaded_suite.folder, file, self._root)))
-        self._started_from.update(layers)
+        if not _NAMES_LAYERS.isdisjoint(one.loaded.task.input) or is_task_name(file):
+            with _adding_problems(problems, one.loaded):
+                found = workspace_layers(one.loaded.task, one.loaded_suite.folder, file, self._root)
+                layers = tuple(map(str, found))
+                self._started_from.update(layers)
         return layers
 
-    def _prompts_of(self, one: _TaskInSuite) -> Mapping[str, str]:
-        if not one.settings.prompts:
-            return NOTHING
-        files = prompt_files(one.task, one.suite, one.loaded_suite.folder, one.loaded.file, self._root)
-        key = tuple(files.items())
-        if key not in self._prompts:
-            self._prompts[key] = {name: _text_of(path) for name, path in key}
-        return self._prompts[key]
+    def _prompts_of(self, one: _TaskInSuite, problems: list[Problem]) -> Mapping[str, str]:
+        prompts: Mapping[str, str] = NOTHING
+        if one.settings.prompts:
+            with _adding_problems(problems, one.loaded):
+                suite = one.loaded_suite
+                files = prompt_files(one.task, one.suite, suite.folder, one.loaded.file, self._root)
+                key = tuple(files.items())
+                if key not in self._prompts:
+                    self._prompts[key] = {name: _text_of(path) for name, path in key}
+                prompts = self._prompts[key]
+        return prompts
 
     def _form_of(self, one: _TaskInSuite) -> Mapping[str, Any]:
         suite = one.suite

@@ -11,7 +11,6 @@ import pytest
 
 from pytest_agenteval.agents.agent import templates_of
 from pytest_agenteval.chat.local.loading import folder_of, loading_of, provider_of
-from pytest_agenteval.chat.model_prices import is_priced
 from pytest_agenteval.chat.models import DIRECT, missing_key, setting_problem
 from pytest_agenteval.engine.executor import checks_argument
 from pytest_agenteval.engine.trial_resources import chat_cassette_file, chat_mode
@@ -83,6 +82,8 @@ def _check_prices(models: Iterable[Model], settings: Settings) -> None:
     """Raise UsageMistake for models of unknown price, where the run has a budget of money."""
     if settings.max_cost is None:
         return
+    from pytest_agenteval.chat.model_prices import is_priced
+
     priced = ((model.id, is_priced(settings.prices, model.name, model.id)) for model in models)
     if names := dict.fromkeys(name for name, is_known in priced if not is_known):
         place = settings.places.get("max_cost", Settings.max_cost.flag)
