@@ -112,7 +112,7 @@ def test_what_is_no_option_is_left_out(options: Any, capsys: pytest.CaptureFixtu
     registry.scorecard("first", lambda entries: None, graders=["a"], options=options)
 
     assert add_scorecard_options(argparse.ArgumentParser(), registry) == {"first": []}
-    assert "options of the scorecard 'first': expected " in capsys.readouterr().err
+    assert "an option of the scorecard 'first' is left out: " in capsys.readouterr().err
 
 
 def test_a_scorecards_option_may_be_called_as_our_own_values_are() -> None:

@@ -18,8 +18,8 @@ from msgspec.structs import replace
 from pytest_agenteval.calibration.label_file import LabelFile, PersonLabels
 from pytest_agenteval.calibration.labels import read_labels
 from pytest_agenteval.cli.main import main
+from pytest_agenteval.cli.review import Review
 from pytest_agenteval.graders.judge.rubric import Rubric, read_rubric
-from pytest_agenteval.loop.review import Review
 from pytest_agenteval.loop.review_pool import PlannedTasks, ReviewPool, chosen_trials, review_pool
 from pytest_agenteval.store.run_folder import LATEST, find_run
 from pytest_agenteval.store.run_reader import load_run

@@ -147,13 +147,17 @@ def apart(parts: Iterable[Iterable[StyledLine | str]]) -> Iterator[StyledLine | 
 
 
 def write_text(file: str, text: str) -> None:
-    """Write a text to a file, or with ``-`` to the standard output; raises UsageMistake where it cannot."""
+    """Write a text to a file, whose folder is made, or with ``-`` to the standard output.
+
+    Raises UsageMistake where it cannot be written.
+    """
     # What is a known secret now may not have been one when the run was stored.
     text = KNOWN_SECRETS.text(text)
     if file == STDOUT:
         sys.stdout.write(without_commands(text) if in_actions() else text)
         return
     try:
+        Path(file).parent.mkdir(parents=True, exist_ok=True)
         Path(file).write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
     except OSError as refused:
         raise UsageMistake(f"{file}: cannot be written ({refused.strerror})") from None

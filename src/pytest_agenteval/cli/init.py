@@ -291,16 +291,11 @@ def _plan_first_suite(project: Project, args: argparse.Namespace) -> InitPlan:
 
 def _packaging_files(root: Path, files: Sequence[NewFile]) -> tuple[Sequence[NewFile], Sequence[str]]:
     """Name the project's own packages, and say so, where setuptools would take new folders for packages."""
-    named = named_packages(root, files)
-    if named is None:
+    if (named := named_packages(root, files)) is None:
         return (), ()
-    shown = [f"  {line}" for line in named.lines]
-    if named.file is None:
-        return (), (f"packaging: add to {named.name}, else setuptools finds several packages", *shown)
-    return (named.file,), (
-        f"packaging: without this in {named.name} setuptools finds several packages",
-        *shown,
-    )
+    what = f"add to {named.name}, else" if named.file is None else f"without this in {named.name}"
+    head = f"packaging: {what} setuptools finds several packages"
+    return list(filter(None, (named.file,))), (head, *(f"  {line}" for line in named.lines))
 
 
 def _workflow_notes(project: Project, workflow: NewFile, arguments: str, *, stays: bool) -> Iterator[str]:

@@ -55,7 +55,6 @@ MODULES: Mapping[str, str] = {
     "guide": "project_files",
     "import": "init",
     "leaks": "validate",
-    "review": "calibrate",
     "show": "report",
     "sql": "runs",
     "trend": "runs",

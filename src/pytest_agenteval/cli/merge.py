@@ -19,6 +19,7 @@ from pytest_agenteval.cli.console import (
     print_lines,
     terminal_width,
     write_document,
+    write_text,
 )
 from pytest_agenteval.cli.report import next_commands, one_run_lines, print_broken_scorecards
 from pytest_agenteval.compare.baseline_file import find_baseline, read_baseline_run
@@ -30,12 +31,11 @@ from pytest_agenteval.reports.junit_report import read_junit, write_merged_junit
 from pytest_agenteval.reports.leaderboard import leaderboards_of, scorecard_lines
 from pytest_agenteval.reports.markdown_report import append_summary, comment_markdown, summary_markdown
 from pytest_agenteval.reports.report_files import check_report_path, write_report
-from pytest_agenteval.reports.report_source import ReportSource
 from pytest_agenteval.reports.run_view import view_of
-from pytest_agenteval.reports.scorecard import RegisteredScorecard, relevant_scorecards
+from pytest_agenteval.reports.scorecard import relevant_scorecards
 from pytest_agenteval.reports.task_lines import TaskFileLines
 from pytest_agenteval.session.options import RawValue, WrongValue, file_name
-from pytest_agenteval.session.run_verdict import RunVerdict, verdict_on_parts, write_comparison
+from pytest_agenteval.session.run_verdict import RunVerdict, judged_source, verdict_on_parts, write_comparison
 from pytest_agenteval.store.merging import find_parts, gaps, join_runs, obstacles
 from pytest_agenteval.store.record_files import replace_link
 from pytest_agenteval.store.run_folder import LATEST, end_run, keeping_latest
@@ -188,7 +188,7 @@ def _write_reports(
         headline = [*verdict_lines(comparison, width, verbosity), StyledLine("")] if comparison else []
         commands = next_commands(run, run.name, args.results)
         print_lines(one_run_lines(run, boards, commands, width, verbosity, headline, gate_lines))
-    source = _report_source(run, verdict, baseline, scorecards)
+    source = judged_source(run, verdict, baseline, scorecards)
     for file in args.output:
         write_report(Path(file), source)
     if junit:
@@ -197,26 +197,11 @@ def _write_reports(
     totals = list(scorecard_lines(run, relevant, WIDE, whole=False)) if relevant else []
     if args.comment:
         remarks = [*(verdict.lines if verdict else ()), *(line.text for line in totals)]
-        path = Path(args.comment)
-        text = comment_markdown(run, view_of(run), TaskFileLines(Path.cwd()), comparison, remarks)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
-        except OSError as refused:
-            raise UsageMistake(f"{path}: cannot be written ({refused.strerror or refused})") from None
+        lines = TaskFileLines(Path.cwd())
+        write_text(args.comment, comment_markdown(run, view_of(run), lines, comparison, remarks))
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
         markdown = summary_markdown(view_of(run), (), totals, gate_lines)
         if comparison is not None:
             markdown = f"{comparison_markdown(comparison)}\n{markdown}"
         if problem := append_summary(Path(summary), markdown):
             print(problem, file=sys.stderr)
-
-
-def _report_source(
-    run: Run, verdict: RunVerdict | None, baseline: Path | None, scorecards: Sequence[RegisteredScorecard]
-) -> ReportSource:
-    if verdict is None or verdict.comparison is None or not verdict.comparison.suites:
-        return ReportSource((run,), scorecards=scorecards)
-    # A baseline may be a file, which has scores and no run.
-    old_run = load_run(baseline) if baseline is not None and baseline.is_dir() else None
-    return ReportSource((run,), verdict.comparison, verdict.old, old_run, scorecards)

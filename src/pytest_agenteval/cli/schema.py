@@ -30,7 +30,7 @@ DOCUMENTS: Mapping[str, str] = {
     "gate-check": "cli.gate_check:GateCheckDocument",
     "trend": "reports.trend:TrendDocument",
     "calibrate": "calibration.document:CalibrateDocument",
-    "review": "loop.review:ReviewSummary",
+    "review": "cli.review:ReviewSummary",
     "guide": "cli.project_files:GuidePage",
     "leaks": "loop.contamination:LeaksDocument",
     "promote": "loop.promotion:PromotionDocument",

@@ -76,12 +76,14 @@ def one_suite(named: str) -> SuiteFile:
     return suite
 
 
-def is_place_of_suite(name: str) -> bool:
-    """Whether a name is that of a file, or of a folder with a suite above or below it."""
-    path = Path(os.path.normpath(Path.cwd() / name))
-    if not path.is_dir():
-        return path.exists()
-    return find_suite(path, Path.cwd()) is not None or bool(SuiteSearch(path).all)
+def places_meant(name: str | None) -> list[Path]:
+    """Give the named file, or folder with a suite above or below it; else the files of suites so named."""
+    if name:
+        path = Path(os.path.normpath(Path.cwd() / name))
+        has_suite = path.is_dir() and (find_suite(path, Path.cwd()) or SuiteSearch(path).all)
+        if has_suite or path.is_file():
+            return [Path(name)]
+    return [each.path for each in suites_meant(name)]
 
 
 def holds_suite(path: Path) -> bool:

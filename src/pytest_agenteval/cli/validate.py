@@ -25,7 +25,7 @@ from pytest_agenteval.cli.console import (
     write_result,
     write_text,
 )
-from pytest_agenteval.cli.suite_files import is_place_of_suite, suites_meant
+from pytest_agenteval.cli.suite_files import places_meant
 from pytest_agenteval.loop.contamination import Leak, LeakKind, LeaksDocument, prompt_leaks
 from pytest_agenteval.loop.prompt_files import files_at_commit, read_files
 from pytest_agenteval.loop.todays_tasks import read_suites
@@ -228,9 +228,7 @@ def audit(args: argparse.Namespace) -> int:
     """Audit suites: 0 if all is sound, 1 if a task or its graders are not, 2 if nothing can be audited."""
     if not 0 <= args.least <= 1:
         raise UsageMistake(f"--least: expected a number from 0 to 1; found {args.least}")
-    named = args.suite is not None and Path(args.suite).name not in SUITE_NAMES
-    is_place = named and is_place_of_suite(args.suite)
-    paths = [args.suite] if is_place else [str(suite.path.parent) for suite in suites_meant(args.suite)]
+    paths = [str(place.parent if place.name in SUITE_NAMES else place) for place in places_meant(args.suite)]
     with _audit_folder(args.keep) as results:
         result = _run_audit(paths, args, results)
     if args.json:
@@ -311,8 +309,7 @@ def leaks(args: argparse.Namespace) -> int:
     globs = [*args.prompt, *args.files]
     if not globs:
         raise UsageMistake("nothing to look at: name files with --prompt GLOB or --files GLOB")
-    named = is_place_of_suite(args.suite)
-    places = [Path(args.suite)] if named else [each.path for each in suites_meant(args.suite)]
+    places = places_meant(args.suite)
     # A task with problems raises here: its texts could not be searched for, and would leak unseen.
     suites = [each for place in places for each in read_suites(place)]
     new = read_files(globs)

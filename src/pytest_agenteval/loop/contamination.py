@@ -6,10 +6,8 @@ Texts are compared by their letters and digits alone: no case, width, accents, s
 from __future__ import annotations
 
 import html
-import os
 import re
 import unicodedata
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -25,11 +23,10 @@ from pytest_agenteval.loop.todays_tasks import SuiteWithTasks
 from pytest_agenteval.records.plan import Split
 from pytest_agenteval.records.record import Document, FrozenValue, Record
 from pytest_agenteval.tasks.task_spec import Task, Turn
+from pytest_agenteval.tasks.workspace import snapshot
 
 LeakKind = Literal["task_id", "expected_value", "reference_solution", "input", "workspace"]
 
-# Files of a starting workspace with more bytes than this are not read: nobody copies from them.
-MOST_WORKSPACE_TEXT = 200_000
 
 # Metadata keys whose values are searched for; other values are labels.
 OWN_METADATA = re.compile("needle|marker|canary|expected|answer|secret|gold")
@@ -137,15 +134,12 @@ class SearchedFile:
         folded = [(sign, place) for place, char in enumerate(self.text) for sign in _fold(char)]
         self.compact = "".join(sign for sign, _ in folded)
         self._places = [place for _, place in folded]
-        self._lines = [0, *(match.end() for match in re.finditer("\n", self.text))]
 
     def spans(self, value: str, *, is_piece: bool = False) -> Iterator[tuple[int, int]]:
         """Give where a compact text stands that is no mere part of a longer word or number."""
-        start = self.compact.find(value)
-        while start >= 0:
-            if is_piece or self._stands_alone(value, start):
-                yield start, start + len(value)
-            start = self.compact.find(value, start + 1)
+        for match in re.finditer(f"(?={value})", self.compact):
+            if is_piece or self._stands_alone(value, match.start()):
+                yield match.start(), match.start() + len(value)
 
     def _stands_alone(self, value: str, start: int) -> bool:
         first, behind = self._places[start], self._places[start + len(value) - 1] + 1
@@ -162,7 +156,7 @@ class SearchedFile:
         return len(self.words(start, end).split()) <= len([*_units(text)])
 
     def line_of(self, start: int) -> int:
-        return bisect_right(self._lines, self._places[start])
+        return 1 + self.text.count("\n", 0, self._places[start])
 
     def words(self, start: int, end: int) -> str:
         return " ".join(self.text[self._places[start] : self._places[end - 1] + 1].split())
@@ -173,21 +167,21 @@ class SearchedFile:
 
 def _without_escapes(text: str) -> str:
     """Write out what a text spells by escapes of JSON, Python, HTML or addresses, line for line."""
-    plain = _ESCAPE.sub(_unescaped, text)
+
+    def unescaped(match: re.Match[str]) -> str:
+        *codes, control, entity, address = match.groups()
+        code = int(next(filter(None, codes), "0"), 16)
+        if code >= 0x110000:
+            return match[0]
+        # An escaped line end or tab separates words, as the character itself does.
+        if control:
+            return " "
+        plain = chr(code) if code else html.unescape(entity or "") or unquote(address or "")
+        return plain.replace("\n", " ")
+
     # Two escapes of a surrogate pair are one character.
-    return plain.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
-def _unescaped(match: re.Match[str]) -> str:
-    *codes, control, entity, address = match.groups()
-    # An escaped line end or tab separates words, as the character itself does.
-    if control:
-        return " "
-    if code := int(next(filter(None, codes), "0"), 16):
-        text = chr(code) if code < 0x110000 else match[0]
-    else:
-        text = html.unescape(entity or "") or unquote(address or "")
-    return text.replace("\n", " ")
+    units = _ESCAPE.sub(unescaped, text).encode("utf-16-le", "surrogatepass")
+    return units.decode("utf-16-le", "replace")
 
 
 class TaskText(FrozenValue, frozen=True):
@@ -278,18 +272,6 @@ def _is_name(key: str) -> bool:
     return key.isascii() and key.isidentifier()
 
 
-def _workspace_texts(folder: Path) -> Iterator[str]:
-    """Give the texts of the files of a starting tree; what is no text in UTF-8, or very long, is left out."""
-    for place, folders, names in os.walk(folder):
-        folders.sort()
-        for path in (Path(place, name) for name in sorted(names)):
-            try:
-                if path.stat().st_size <= MOST_WORKSPACE_TEXT:
-                    yield path.read_bytes().decode("utf-8")
-            except (OSError, UnicodeDecodeError):
-                continue
-
-
 def _pieces(text: str, heads: Collection[str]) -> Iterator[str]:
     """Give the pieces of a text whose first letters are in ``heads``, which are those of the prompts."""
     units = [*_units(text)]
@@ -332,8 +314,8 @@ class _TaskIndex:
             # A base tree of many tasks is read once, for the first one that anybody may look at.
             for layer, tasks in trees.items():
                 first = min(tasks, key=lambda task: (self.tasks[task].split == "held_out", task))
-                for text in _workspace_texts(layer):
-                    self._add_pieces(TaskText("workspace", text, first))
+                for file in snapshot(layer).files.values():
+                    self._add_pieces(TaskText("workspace", file.text or "", first))
 
     def _add(self, task: Task) -> None:
         number = len(self.tasks)
@@ -358,10 +340,6 @@ class _TaskIndex:
     def _add_pieces(self, text: TaskText) -> None:
         for piece in _pieces(text.text, self._heads):
             self.pieces[piece].append(text)
-
-    def owner(self, texts: Sequence[TaskText]) -> TaskText:
-        """Choose the task for which a text is reported: one of split dev before a held-out one."""
-        return min(texts, key=lambda each: self.tasks[each.task].split == "held_out")
 
     def is_common(self, value: str, texts: Sequence[TaskText]) -> bool:
         """Whether agents have to know a text: the name of a tool, or what several tasks ask or expect."""
@@ -424,7 +402,9 @@ def prompt_leaks(
     for value, texts in (*tasks.pieces.items(), *tasks.values.items()):
         if value not in whole or tasks.is_common(value, texts):
             continue
-        is_piece, owner = value in tasks.pieces, tasks.owner(texts)
+        # A text that several tasks have is reported for one of split dev, if there is one.
+        owner = min(texts, key=lambda each: tasks.tasks[each.task].split == "held_out")
+        is_piece = value in tasks.pieces
         is_sure = is_piece or tasks.says_enough(value, texts)
         if is_sure or tasks.is_rare(value, texts):
             for number, prompt in enumerate(prompts):

@@ -139,14 +139,10 @@ class RunEnd:
     def _write_reports(self) -> Iterator[str]:
         """Write the files of ``--agent-report``; give a sentence for each that fails."""
         from pytest_agenteval.reports.report_files import write_report
-        from pytest_agenteval.reports.report_source import ReportSource
+        from pytest_agenteval.session.run_verdict import judged_source
 
-        scorecards, baseline = get_registry(self.config).scorecards(), self.info.baseline
-        source = ReportSource((self.run,), scorecards=scorecards)
-        if self.verdict is not None and self.comparison is not None and self.comparison.suites:
-            # The file of a baseline has no transcripts to show.
-            old = load_run(baseline) if baseline is not None and baseline.is_dir() else None
-            source = ReportSource((self.run,), self.comparison, self.verdict.old, old, scorecards)
+        scorecards = get_registry(self.config).scorecards()
+        source = judged_source(self.run, self.verdict, self.info.baseline, scorecards)
         for path in self.info.reports:
             try:
                 write_report(path, source)

@@ -19,6 +19,8 @@ from pytest_agenteval.compare.gate import GateOutcome
 from pytest_agenteval.compare.pairing import ComparedRun
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.comparison_report import comparison_json
+from pytest_agenteval.reports.report_source import ReportSource
+from pytest_agenteval.reports.scorecard import RegisteredScorecard
 from pytest_agenteval.session.inner_pytest import InnerPytest
 from pytest_agenteval.session.selection import ENDINGS
 from pytest_agenteval.session.settings import Settings
@@ -203,3 +205,17 @@ def write_comparison(folder: Path, verdict: RunVerdict) -> None:
     gate = {"broken": outcome.broken, "held": outcome.held, "unjudged": outcome.unjudged}
     document = {**comparison, "gate": gate, "lines": verdict.lines}
     replace_json(folder / COMPARISON, KNOWN_SECRETS.value(document))
+
+
+def judged_source(
+    run: Run,
+    verdict: RunVerdict | None,
+    baseline: Path | None,
+    scorecards: Sequence[RegisteredScorecard],
+) -> ReportSource:
+    """Give what report files are made of: a run, and how it compares with its baseline."""
+    if verdict is None or verdict.comparison is None or not verdict.comparison.suites:
+        return ReportSource((run,), scorecards=scorecards)
+    # The file of a baseline has no transcripts to show.
+    old = load_run(baseline) if baseline is not None and baseline.is_dir() else None
+    return ReportSource((run,), verdict.comparison, verdict.old, old, scorecards)

@@ -98,6 +98,12 @@ def escape_markdown(text: str, most: int = MOST_TEXT, *, links: bool = False) ->
     return _MARKUP.sub(r"\\\1", line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))
 
 
+def code_span(text: str, most: int = MOST_TEXT) -> str:
+    """Put foreign text into a code span of Markdown, in which nothing of it acts."""
+    # A backtick would end the span, and an empty span is no span.
+    return f"`{one_line(text, most).replace('`', chr(39)) or ' '}`"
+
+
 def format_figure(value: float | None) -> str:
     """Write a figure with two digits; none is rounded up to 1.00, or down to 0.00."""
     if value is None:

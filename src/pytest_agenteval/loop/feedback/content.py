@@ -12,14 +12,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pytest_agenteval.records.record import NOTHING, Document, FrozenValue, Record
 from pytest_agenteval.reports.exports.document_text import document_text
 from pytest_agenteval.reports.run_view import acting_model
 from pytest_agenteval.store.record_files import replace_text
 from pytest_agenteval.text.errors import UsageMistake
-from pytest_agenteval.text.formatting import ending_word, format_figure, one_line, pluralize, printable
+from pytest_agenteval.text.formatting import (
+    code_span,
+    ending_word,
+    format_figure,
+    one_line,
+    pluralize,
+    printable,
+)
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 if TYPE_CHECKING:
@@ -254,7 +261,7 @@ def _template(text: str) -> Template:
     # Strict, so that a misspelt name in a user's template is an error and no blank.
     environment = SandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters.update(
-        code=_code_span,
+        code=lambda text: code_span(str(text), MOST_NAME),
         data=_data_block,
         trial=trial_block,
         figure=format_figure,
@@ -266,12 +273,6 @@ def _template(text: str) -> Template:
         particular=_particular_prompts,
     )
     return environment.from_string(text or own_text("feedback.md.jinja"))
-
-
-def _code_span(text: Any) -> str:
-    """Put a foreign text on one line of Markdown, as a code span in which nothing of it acts."""
-    # A backtick would end the span, and an empty span is no span.
-    return f"`{one_line(str(text), MOST_NAME).replace('`', chr(39)) or ' '}`"
 
 
 def _data_block(lines: str | Sequence[str]) -> str:

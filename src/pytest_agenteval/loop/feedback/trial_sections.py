@@ -16,6 +16,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from pytest_agenteval.graders.grader_settings import cut
 from pytest_agenteval.loop.feedback.content import FirstWrong, Section, SectionKind, TrialFeedback
 from pytest_agenteval.records.evidence import Check
 from pytest_agenteval.records.explanation import failed_checks
@@ -411,11 +412,7 @@ def _text_lines(text: str) -> Iterator[str]:
     """Give the lines of a text that are not blank; long ones are cut."""
     for line in text.splitlines():
         if line.strip():
-            yield _cut(printable(line.expandtabs(4)).rstrip(), MOST_LINE)
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
+            yield cut(printable(line.expandtabs(4)).rstrip(), MOST_LINE)
 
 
 def _input_lines(view: TrialView, task: Task | None) -> Iterator[str]:
@@ -425,7 +422,7 @@ def _input_lines(view: TrialView, task: Task | None) -> Iterator[str]:
         # An agent of the user's own may record no messages; then the task's input is the next best.
         for name, value in (task.input if task else {}).items():
             text = value if isinstance(value, str) else compact_json(jsonable(value))
-            yield _cut(one_line(f"{name}: {text}", 2 * MOST_LINE), MOST_LINE)
+            yield one_line(f"{name}: {text}", MOST_LINE)
         return
     for message in messages:
         lines = list(_text_lines(message.content))
@@ -483,7 +480,7 @@ def _reason_lines(view: TrialView) -> Iterator[str]:
 
 def _call_text(call: CallView) -> str:
     args = call.raw_args if call.raw_args is not None else compact_json(jsonable(call.args))
-    sent = _cut(one_line(args, 2 * MOST_ARGS), MOST_ARGS)
+    sent = one_line(args, MOST_ARGS)
     if call.error is not None:
         result = f"failed, {one_line(call.failure, MOST_RESULT)}"
     elif not call.executed:
@@ -505,7 +502,7 @@ def _file_lines(view: TrialView) -> Iterator[str]:
     for file in view.files:
         note = f" ({file.note})" if file.note else ""
         yield f"{file.change} {one_line(file.path, MOST_CHECK_SIDE)}{note}"
-        yield from (_cut(printable(line), MOST_LINE) for line in _diff_lines(file))
+        yield from (cut(printable(line), MOST_LINE) for line in _diff_lines(file))
     if view.files_left_out:
         yield f"and {view.files_left_out} more files"
 

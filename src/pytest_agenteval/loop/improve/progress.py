@@ -20,6 +20,7 @@ from pytest_agenteval.reports.exports.document_text import document_text
 from pytest_agenteval.store.record_files import replace_text
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.formatting import (
+    code_span,
     escape_markdown,
     format_duration,
     format_figure,
@@ -209,15 +210,15 @@ def _log_lines(improvement: Improvement) -> Iterator[str]:
     yield ""
     limits = improvement.limits
     yield f"- began {improvement.started_at} at commit `{improvement.start}`"
-    yield f"- coding agent: {_code_span(improvement.command)}"
-    yield f"- prompts: {', '.join(map(_code_span, improvement.globs))}"
-    yield f"- focus: {', '.join(map(_code_span, improvement.focus)) or 'not chosen yet'}"
+    yield f"- coding agent: {code_span(improvement.command)}"
+    yield f"- prompts: {', '.join(map(code_span, improvement.globs))}"
+    yield f"- focus: {', '.join(map(code_span, improvement.focus)) or 'not chosen yet'}"
     yield f"- {pluralize(limits.rounds, 'round')} at most, {pluralize(improvement.repetitions, 'repetition')}"
     if improvement.options:
-        yield f"- options for pytest: {', '.join(map(_code_span, improvement.options))}"
+        yield f"- options for pytest: {', '.join(map(code_span, improvement.options))}"
     if improvement.start_run:
         start = improvement.start_run
-        yield f"- start: {_code_span(start.run)}, score {format_figure(start.score)}, {_spent_text(start)}"
+        yield f"- start: {code_span(start.run)}, score {format_figure(start.score)}, {_spent_text(start)}"
     for each in improvement.rounds:
         yield ""
         yield from _round_lines(each)
@@ -243,11 +244,11 @@ def _round_lines(each: Round) -> Iterator[str]:
     last = f", its last line: {escape_markdown(each.last_line)}" if each.last_line else ""
     yield f"- coding agent: {format_duration(each.coding_seconds)}{last}"
     if each.meanwhile:
-        names = ", ".join(map(_code_span, each.meanwhile[:MOST_NAMES]))
+        names = ", ".join(map(code_span, each.meanwhile[:MOST_NAMES]))
         count = pluralize(len(each.meanwhile), "file")
         yield f"- meanwhile {count} of your own checkout changed, by it or by somebody else: {names}"
     if each.step != "coding" or each.decision:
-        yield f"- files: {', '.join(map(_code_span, each.files)) or 'none'}"
+        yield f"- files: {', '.join(map(code_span, each.files)) or 'none'}"
         yield f"- leaks: {'; '.join(map(escape_markdown, each.leaks)) or 'none'}"
     for name, tried in (("screen, focus only", each.screen), ("dev split", each.dev)):
         if tried is not None:
@@ -270,7 +271,7 @@ def _round_lines(each: Round) -> Iterator[str]:
 
 def _spending_lines(tried: TriedPair) -> Iterator[str]:
     how = "in one run" if tried.in_one_run else "in two runs at the same time"
-    yield f"- old and new {how}: {', '.join(map(_code_span, tried.runs))}"
+    yield f"- old and new {how}: {', '.join(map(code_span, tried.runs))}"
     yield f"- x {tried.repetitions}: {_spent_text(tried)}"
 
 
@@ -307,9 +308,3 @@ def _held_out_lines(improvement: Improvement) -> Iterator[str]:
 def _markdown_sentence(text: str) -> str:
     """Escape a sentence of ours, in which names are foreign; ``->`` and ``<0.001`` stay readable."""
     return escape_markdown(text, MOST_SENTENCE).replace("-&gt;", "->").replace("&lt;0", "<0")
-
-
-def _code_span(text: str) -> str:
-    """Put foreign text into a code span, in which only backticks could act."""
-    line = printable(" ".join(text.split()))[:300].replace("`", "'")
-    return f"`{line}`" if line else "(empty)"

@@ -1,12 +1,17 @@
-"""A person labels trials of a run: what is shown, what can be typed, and the summary."""
+"""``agenteval review``: a person labels trials of a run, which judges are compared with later."""
 
 from __future__ import annotations
 
+import argparse
+import io
 import shlex
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import redirect_stdout
 from itertools import groupby
+from os.path import commonpath
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from pytest_agenteval.calibration.label_file import (
     LabelFile,
@@ -15,14 +20,38 @@ from pytest_agenteval.calibration.label_file import (
     agreement_with_others,
 )
 from pytest_agenteval.calibration.labels import Scale
-from pytest_agenteval.graders.judge.rubric import Rubric
-from pytest_agenteval.loop.review_pool import PlannedTasks, ReviewPool, ReviewTrial
+from pytest_agenteval.cli.console import (
+    RUN_HELP,
+    STDOUT,
+    add_json_option,
+    add_results_option,
+    find_named_run,
+    page_lines,
+    print_lines,
+    print_unreadable,
+    terminal_width,
+    write_document,
+)
+from pytest_agenteval.graders.judge.rubric import Rubric, read_rubric
+from pytest_agenteval.loop.review_pool import (
+    ENDING_WORDS,
+    FILTERS,
+    PlannedTasks,
+    ReviewPool,
+    ReviewTrial,
+    chosen_entries,
+    chosen_trials,
+    review_pool,
+)
 from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.registry.lazy_names import UnknownName
 from pytest_agenteval.reports.trial_screen import Detail, block_lines, conversation_lines
 from pytest_agenteval.reports.trial_view import trial_view
-from pytest_agenteval.tasks.documents import short_path
+from pytest_agenteval.store.run_folder import LATEST
+from pytest_agenteval.store.run_reader import Run, load_run
+from pytest_agenteval.tasks.documents import read_bytes, short_path
+from pytest_agenteval.text.errors import UsageMistake, did_you_mean
 from pytest_agenteval.text.formatting import (
     INDENT,
     StyledLine,
@@ -34,6 +63,111 @@ from pytest_agenteval.text.formatting import (
     printable,
     wrapped_lines,
 )
+
+SPLITS = {"dev": ("dev",), "held_out": ("held_out",), "all": ("dev", "held_out")}
+INTERRUPTED = 130
+
+
+def review_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = RUN_HELP
+    add = parser.add_argument
+    add("run", nargs="?", default=LATEST, metavar="RUN", help="the run (default: latest)")
+    add("--rubric", default="", metavar="R", help="a rubric that graders of the run use, a registered one, or a .jinja file (default: the only one that they use)")  # fmt: skip  # noqa: E501
+    for name in FILTERS:
+        add(f"--{name}", action="append", default=[], metavar="NAME", help=f"only this {name}, or those that a pattern with * matches; may be repeated")  # fmt: skip  # noqa: E501
+    add("--only", default="", metavar="WORDS", help="only trials that are one of these, with commas between: passed, missed, failed, errored, limited, undecided")  # fmt: skip  # noqa: E501
+    add("--split", choices=SPLITS, default="dev", help="of which tasks (default: dev; held-out ones stay unseen)")  # fmt: skip  # noqa: E501
+    add("--sample", type=int, metavar="N", help="so many of them, drawn by the seed")
+    add("--seed", type=int, default=0, metavar="N", help="what the order is shuffled by (default: 0)")
+    add("--scale", type=float, nargs=2, metavar=("LOW", "HIGH"), help="the numbers to type (default: the rubric's own scale)")  # fmt: skip  # noqa: E501
+    add("--labeller", default="", metavar="NAME", help="who labels: each has a file of their own")
+    add("--blind", action=argparse.BooleanOptionalAction, default=True, help="hide judges' scores and models until a trial is scored (default)")  # fmt: skip  # noqa: E501
+    add("-o", "--output", metavar="FILE", help="the file of labels, .jsonl (default: labels/RUBRIC.jsonl in the suite's folder)")  # fmt: skip  # noqa: E501
+    add_json_option(parser)
+    add("--no-pager", action="store_true", help="print it all, also on a terminal")
+    add_results_option(parser)
+
+
+def review(args: argparse.Namespace) -> int:
+    """Let a person label the trials; 0 when it is finished or left, 130 after Ctrl-C."""
+    if args.sample is not None and args.sample < 1:
+        raise UsageMistake(f"--sample {args.sample}: expected a number above 0")
+    if args.scale and not args.scale[0] < args.scale[1]:
+        raise UsageMistake("--scale: expected two numbers, the lower one first")
+    # The name becomes a part of a file's name, which has to be valid on Windows too.
+    if {*args.labeller} & {*'/\\:*?"<>|'}:
+        raise UsageMistake(f"--labeller {args.labeller}: expected a name that files may have")
+    words = [word for word in args.only.split(",") if word]
+    for word in words:
+        if word not in ENDING_WORDS:
+            hint = did_you_mean(word, ENDING_WORDS)
+            raise UsageMistake(f"--only {word}: expected {', '.join(ENDING_WORDS)}. {hint}".strip())
+    run = load_run(find_named_run(Path(args.results), args.run))
+    if not run.entries:
+        raise UsageMistake(f"the run {run.name} has no trial that ended; agenteval runs lists others")
+    # Questions must not mix with the document.
+    with redirect_stdout(sys.stderr if args.json == STDOUT else sys.stdout):
+        status, summary = _hold_review(run, args, words)
+    if args.json:
+        write_document(args.json, summary)
+    return status
+
+
+def _hold_review(run: Run, args: argparse.Namespace, words: Sequence[str]) -> tuple[int, ReviewSummary]:
+    entries = chosen_entries(run, {name: getattr(args, name) for name in FILTERS}, words)
+    tasks = PlannedTasks(run, entries)
+    rubric = _rubric_option(args.rubric)
+    pool = review_pool(run, entries, tasks, rubric, SPLITS[args.split], "errored" in words)
+    trials = chosen_trials(pool.trials, words, args.sample, args.seed)
+    scale = tuple(args.scale) if args.scale else (pool.rubric.low, pool.rubric.high)
+    folders = dict.fromkeys(tasks.suite_folder(trial.entry) for trial in trials)
+    # Trials of several suites get one file of labels, in the folder above all of them.
+    folder = Path(commonpath(folders)) if folders else tasks.root
+    # Beside the suite, where calibrate finds its conftests. Not in the run's folder: runs are removed one
+    # day, and labels are work of people.
+    name = f"{pool.rubric.name}{f'.{args.labeller}' if args.labeller else ''}.jsonl"
+    path = Path(args.output) if args.output else folder / "labels" / name
+    labels = LabelFile(path, pool.rubric, scale, args.labeller)
+    sitting = Review(pool.rubric, trials, labels, lambda each: run.trial_if_readable(each.entry), args.blind)
+    command = calibrate_command(path, pool.rubric, args.rubric, folder, tasks)
+    _print_plain(opening_lines(summarize(run.name, pool, sitting, labels, command), labels.repaired))
+    if sitting.left:
+        # Before the first question: no answer may be lost.
+        labels.check_writable()
+    status = _ask_labeller(sitting, args) if sitting.left else 0
+    summary = summarize(run.name, pool, sitting, labels, command)
+    _print_plain(closing_lines(summary))
+    print_unreadable(run.name, run)
+    return status, summary
+
+
+def _rubric_option(named: str) -> Rubric | str:
+    if not named.endswith(".jinja"):
+        return named
+    path = Path(named)
+    if not path.is_file():
+        raise UsageMistake(f"--rubric {named}: expected a file; there is none")
+    return read_rubric(read_bytes(path).decode("utf-8", errors="replace"), short_path(path))
+
+
+def _print_plain(lines: Iterable[str]) -> None:
+    """Print lines unwrapped, so that commands and paths can be copied."""
+    print_lines(StyledLine(printable(line)) for line in lines)
+
+
+def _ask_labeller(sitting: Review, args: argparse.Namespace) -> int:
+    """Hold the sitting; 130 after Ctrl-C."""
+    # Bytes that cannot be decoded must not end a sitting.
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")
+    paged = not args.no_pager and args.json != STDOUT
+    try:
+        sitting.sit(ReviewDesk(paged))
+    except KeyboardInterrupt:
+        print()
+        return INTERRUPTED
+    return 0
+
 
 # How many lines of what judges see, and of what they judge, are shown before ``v`` shows the rest.
 FOLDED_VALUE, FOLDED_OUTPUT = 10, 40
@@ -113,19 +247,31 @@ def verdict_lines(
     yield from wrapped_lines(f"model {name}, {one_line(shown.id, MOST_NAME)}", width, "dim")
 
 
-class ReviewTerminal(Protocol):
-    """The terminal of a person: it shows lines, long ones in a pager, and returns answers."""
+class ReviewDesk:
+    """The terminal, or the pipe, that shows questions and takes answers."""
+
+    def __init__(self, paged: bool) -> None:
+        self._paged = paged
 
     @property
-    def width(self) -> int: ...
+    def width(self) -> int:
+        """The columns of the terminal, which may have changed since the last question."""
+        return terminal_width()
 
-    def show(self, lines: Iterable[StyledLine]) -> None: ...
+    def show(self, lines: Iterable[StyledLine]) -> None:
+        print_lines(lines)
 
-    def page(self, lines: Iterable[StyledLine]) -> None: ...
+    def page(self, lines: Iterable[StyledLine]) -> None:
+        page_lines(lines, paged=self._paged)
 
     def ask(self, prompt: str) -> str | None:
         """Give the typed answer, without spaces around it; None at the end of the input."""
-        ...
+        print(prompt, end="", flush=True)
+        line = sys.stdin.readline()
+        # Without a terminal nobody's Enter ends the line of the prompt.
+        if not line or not sys.stdin.isatty():
+            print()
+        return line.strip() if line else None
 
 
 class ReviewQuestion(NamedTuple):
@@ -165,7 +311,7 @@ class Review:
         """The number of trials with an open dimension."""
         return sum(not self._is_done(place) for place in range(len(self.trials)))
 
-    def sit(self, desk: ReviewTerminal) -> bool:
+    def sit(self, desk: ReviewDesk) -> bool:
         """Ask until every question is answered (True), or until the person quits or input ends (False)."""
         desk.show(_key_lines(self._scale, desk.width))
         at = self._next(-1)
@@ -192,7 +338,7 @@ class Review:
             at = self._take(desk, at, answer)
         return True
 
-    def _take(self, desk: ReviewTerminal, at: int, answer: str) -> int | None:
+    def _take(self, desk: ReviewDesk, at: int, answer: str) -> int | None:
         question = self._questions[at]
         if answer == "s":
             self.skipped.add(question.trial)
@@ -232,7 +378,7 @@ class Review:
             self._reveal(desk, question.trial)
         return self._next(at)
 
-    def _take_note(self, desk: ReviewTerminal, place: int) -> None:
+    def _take_note(self, desk: ReviewDesk, place: int) -> None:
         note = desk.ask("note: ")
         if not note:
             return
@@ -251,7 +397,7 @@ class Review:
         self.labelled[place] = None
         self.skipped.discard(place)
 
-    def _reveal(self, desk: ReviewTerminal, place: int) -> None:
+    def _reveal(self, desk: ReviewDesk, place: int) -> None:
         trial = self.trials[place]
         labels = self.labels_of(place)
         desk.show(verdict_lines(self._trial_of(trial), trial, labels, self._scale, desk.width))
@@ -370,12 +516,6 @@ def closing_lines(summary: ReviewSummary) -> Iterator[str]:
             )
             yield f"beside {file}: {', '.join(texts)}"
         yield f"next: {summary.calibrate}"
-
-
-def default_file(folder: Path, rubric: str, labeller: str) -> Path:
-    """Give the default place of labels: beside the suite, where calibrate finds its conftests."""
-    # Not in the run's folder: runs are removed one day, and labels are work of people.
-    return folder / "labels" / f"{rubric}{f'.{labeller}' if labeller else ''}.jsonl"
 
 
 def calibrate_command(
