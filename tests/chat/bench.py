@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
-from pytest_agenteval.chat.chat import Chat, Reply
+from pytest_agenteval.chat.chat import Chat, ProviderChat, Reply
 from pytest_agenteval.chat.rate_limiter import RateLimiters, limiter_of
-from pytest_agenteval.chat.retries import ProviderChat, RetryingChat, http_chat
+from pytest_agenteval.chat.retries import RetryingChat, http_chat
 from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import NO_PRICES, Allowance, Model, Prices, Via
 from pytest_agenteval.records.recorder import Recorder

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.chat.chat import ChatMessage, Reply
+from pytest_agenteval.chat.chat import ChatMessage, ProviderChat, Reply, Send
 from pytest_agenteval.chat.rate_limiter import RateLimiters
 from pytest_agenteval.chat.rate_shares import RateLimits
 from pytest_agenteval.chat.recording_chat import AgentChat
@@ -137,23 +137,20 @@ def test_the_request_that_brought_the_reply_is_what_a_reply_took(bench: Bench) -
 
 
 @dataclass
-class Cumbersome:
+class Cumbersome(ProviderChat):
     """A model that takes its time to get ready, longer where tools are passed, and answers at once."""
 
     model: Model = Model("m", "m/m")
     ready_s: float = 0.0
 
-    async def prepare(self, messages: Sequence[ChatMessage] = (), **ask: Any) -> None:
+    async def prepare(self, messages: Sequence[ChatMessage] = (), **ask: Any) -> Send:
         """Get ready, as far as it is not."""
         needed = 0.8 if ask.get("tools") else 0.4
         await asyncio.sleep(needed - self.ready_s)
         self.ready_s = needed
+        return self._answer
 
-    async def ask(
-        self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), **said: Any
-    ) -> Reply:
-        """Answer."""
-        await self.prepare(tools=tools)
+    async def _answer(self) -> Reply:
         return Reply("ok")
 
 

@@ -46,16 +46,16 @@ def test_an_attempt_is_charged_once_it_succeeds() -> None:
 def test_a_moment_in_which_anything_is_charged_counts_once() -> None:
     """Requests side by side: one waits, one is answered, two fail together."""
     time = Clock()
-    waiting = time.begin_span("waiting")
+    waiting = time.span("waiting")
     time.now += 10
     with time.span("uncharged") as answered:
         time.now += 2
         answered.kind = "charged"
     time.now += 5
-    failed = time.begin_span("uncharged"), time.begin_span("uncharged")
+    failed = time.span("uncharged"), time.span("uncharged")
     time.now += 4
     for span in (waiting, *failed):
-        time.end_span(span)
+        span.end()
     time.now += 1
     assert time.figures == (7, 3)
 
@@ -63,13 +63,13 @@ def test_a_moment_in_which_anything_is_charged_counts_once() -> None:
 def test_a_request_that_was_refused_lasts_no_longer_than_until_then() -> None:
     """Its body may be read much later; what the client does meanwhile is its own time."""
     time = Clock()
-    refused = time.begin_span("charged")
+    refused = time.span("charged")
     time.now += 2
-    time.stop_span(refused)
+    refused.stop()
     assert time.is_open
     time.now += 7
     refused.kind = "uncharged"
-    time.end_span(refused)
+    refused.end()
     assert not time.is_open
     assert time.figures == (9, 7)
 

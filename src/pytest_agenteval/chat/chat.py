@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
@@ -116,6 +116,24 @@ class Chat(Protocol):
         The calls of the reply carry id, tool and arguments; the caller counts the turns. Raises ProviderDown
         when the model is out of reach.
         """
+
+
+Send: TypeAlias = Callable[[], Awaitable[Reply]]
+"""Sends one request for an ask; a request that fails raises AttemptFailed."""
+
+
+class ProviderChat:
+    """A chat whose asks are requests that may fail: to a network, or to a model that has to be loaded."""
+
+    model: Model
+
+    async def prepare(self, messages: Sequence[ChatMessage] = (), **ask: Any) -> Send:
+        """Get ready for an ask, which is no time of the trial; give what sends it."""
+        raise NotImplementedError
+
+    async def ask(self, messages: Sequence[ChatMessage], **ask: Any) -> Reply:
+        """Send one request and give the reply."""
+        return await (await self.prepare(messages, **ask))()
 
 
 class NoModel(TrialBroken):

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from functools import partial
 from importlib import import_module
 from inspect import isawaitable
 from typing import Any, Self, TypeAlias
@@ -26,7 +27,15 @@ from msgspec.structs import replace
 
 from pytest_agenteval.cassettes.wire.openai_chat import join_call
 from pytest_agenteval.cassettes.wire.usage import read_usage
-from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply, own_calls
+from pytest_agenteval.chat.chat import (
+    DEFAULT_SETTINGS,
+    ChatMessage,
+    ChatSettings,
+    ProviderChat,
+    Reply,
+    Send,
+    own_calls,
+)
 from pytest_agenteval.chat.direct.model_request import NO_KEY
 from pytest_agenteval.chat.direct.openai_chat_request import plain_copy, response_format, tool_choice
 from pytest_agenteval.chat.model_prices import with_own_price
@@ -285,7 +294,7 @@ _lock = threading.Lock()
 _litellm: Any = None
 
 
-class LitellmChat:
+class LitellmChat(ProviderChat):
     """Asks one real model; each ask is one request, and a failing one raises AttemptFailed.
 
     The model's own params go with every request and win over the settings of an ask. A setting that the
@@ -314,16 +323,17 @@ class LitellmChat:
     def longest_s(self) -> float:
         return self._timeout_s + REQUEST_GRACE_S
 
-    async def prepare(self, messages: Sequence[ChatMessage] = (), **ask: Any) -> None:
-        """Import litellm, which takes seconds, in a thread; also the modules that tools need."""
+    async def prepare(self, messages: Sequence[ChatMessage] = (), **ask: Any) -> Send:
+        """Import litellm, which takes seconds, in a thread, and what tools need; give what sends the ask."""
         if _litellm is None:
             await import_off_loop(_import_litellm)
         if ask.get("tools"):
             await import_off_loop(_import_for_tools)
         if self._streamed:
             await import_off_loop(_import_for_streams)
+        return partial(self._reply, messages, **ask)
 
-    async def ask(
+    async def _reply(
         self,
         messages: Sequence[ChatMessage],
         *,
@@ -331,7 +341,6 @@ class LitellmChat:
         response_schema: Mapping[str, Any] | None = None,
         settings: ChatSettings = DEFAULT_SETTINGS,
     ) -> Reply:
-        await self.prepare(tools=tools)
         self._asks += 1
         call_ids, key = f"call_{self._asks}", self._key()
         request = self._request_settings(tools, response_schema, settings)

@@ -203,7 +203,7 @@ def with_table_price(model: str, usage: Usage, apart: PricedApart = NOTHING_APAR
     """Give the usage of one reply with its price by the table, which is higher in some regions."""
     rates = token_rates(model, usage.input_tokens or 0, apart.service_tier) if usage.tokens else None
     if rates is None:
-        return replace(usage, cost_usd=None)
+        return usage if usage.cost_usd is None else replace(usage, cost_usd=None)
     cost = _prompt_cost(usage, apart, rates) + _reply_cost(usage, apart, rates)
     if region:
         cost *= (price_entry(model) or {}).get(f"regional_processing_uplift_multiplier_{region}") or 1

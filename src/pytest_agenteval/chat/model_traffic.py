@@ -283,7 +283,7 @@ class ModelTraffic:
         if not self.sends:
             self._undo(exchange)
             exchange.span.kind = "uncharged"
-            self._budget.time.end_span(exchange.span)
+            exchange.span.end()
             raise self._refuse(request)
         self._under_way[id(request)] = exchange
         return None
@@ -293,7 +293,7 @@ class ModelTraffic:
         exchange = self._under_way.get(id(request))
         if status >= 300 and exchange is not None:
             self._undo(exchange)
-            self._budget.time.stop_span(exchange.span)
+            exchange.span.stop()
             self._under_way[id(request)] = exchange._replace(refused_at=self._recorder.at())
 
     def record(self, request: Request, response: Response, first_byte_s: float | None = None) -> None:
@@ -422,7 +422,7 @@ class ModelTraffic:
             else:
                 recorder.turn += 1
                 turn = recorder.turn
-            span = self._budget.time.begin_span("charged")
+            span = self._budget.time.span("charged")
             return _Exchange(request, ask, turn, phase, recorder.at(), span)
 
     def _whole_prompt(self, ask: ModelRequest) -> Sequence[Mapping[str, Any]]:
@@ -480,7 +480,7 @@ class ModelTraffic:
             # A replayed reply costs nothing again, so it is recorded as unpaid.
             self._recorder.add_reply(reply.message, stamped, recorded_ask, exchange.phase, unpaid=taped)
             self._budget.spend(usage)
-            self._budget.time.end_span(exchange.span)
+            exchange.span.end()
         if usage.tokens is None and reply.usage is not UNKNOWN:
             self._recorder.event(UNTOLD_TOKENS, f"{_place(exchange.request)}: a reply without counts")
         return True
@@ -534,7 +534,7 @@ class ModelTraffic:
             # Only ten in a row: else an agent could ask for ever.
             if forgiven and self._failed_in_a_row <= 10:
                 exchange.span.kind = "uncharged"
-            self._budget.time.end_span(exchange.span)
+            exchange.span.end()
             self._recorder.add_usage(Usage(attempts=1))
             place = _place(exchange.request)
             down = ProviderDown(f"{place}: {why}")

@@ -132,7 +132,9 @@ class RateLimiter:
         with self._lock:
             self._end(request, tokens)
             self._replies += 1
-        self._tell(urgent=bool(self._waiting))
+        # Where all is well nobody in this process waits for what a reply brings: the next report has it.
+        if self._waiting or not self._local or self.share.is_in_trouble:
+            self._tell(urgent=bool(self._waiting))
 
     def refuse(self, request: QueuedRequest, failure: ModelFailure, status: str, wait_s: float) -> None:
         """Note that a request was refused: nothing more starts here until the next share allows it."""
@@ -171,7 +173,6 @@ class RateLimiter:
 
     def _tell(self, *, urgent: bool) -> None:
         if self._local:
-            # Nobody here waits for what a reply brings, as long as all is well: the next report has it.
             if urgent or self.share.is_in_trouble:
                 self.exchange()
         else:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, Chat, ChatMessage, ChatSettings, Reply
+from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, ProviderChat, Reply, Send
 from pytest_agenteval.chat.models import DIRECT, TABLE, key_names, usual_transport
 from pytest_agenteval.chat.provider_failures import AttemptFailed
 from pytest_agenteval.chat.rate_limiter import QueuedRequest, RateLimiter
@@ -40,16 +40,6 @@ _WHAT_TO_DO: Mapping[str, str] = {
     "rate_limit": "run fewer trials at once, or try again later",
     "timeout": "give the model more request_seconds, or try again later",
 }
-
-
-class ProviderChat(Chat, Protocol):
-    """A model behind a network: each ask is one request, and a failing one raises AttemptFailed."""
-
-    @property
-    def model(self) -> Model: ...
-
-    async def prepare(self, messages: Sequence[ChatMessage] = (), **ask: Any) -> None:
-        """Get ready for an ask, or for any; the trial is not charged for this time."""
 
 
 class RetryingChat:
@@ -93,64 +83,53 @@ class RetryingChat:
         settings: ChatSettings = DEFAULT_SETTINGS,
     ) -> Reply:
         """Give the model's next reply, with the number of attempts in its usage; raises ProviderDown."""
-        # No limit of the trial may fall into the import of a library, however long it takes.
-        with self._budget.time.span("waiting"):
-            await self._chat.prepare(
-                messages, tools=tools, response_schema=response_schema, settings=settings
-            )
-        course = _AskProgress(self._limiter)
+        ask = {"tools": tools, "response_schema": response_schema, "settings": settings}
+        course, clock, sent = _AskProgress(self._limiter), self._budget.time, 0
+        if self._limiter.limits.tokens_per_minute:  # an estimate: a token is about four bytes
+            written = compact_json([list(messages), [spec.declaration() for spec in tools]])
+            sent = len(written.encode()) // 4
         try:
-            return await self._ask(course, messages, tools, response_schema, settings)
+            while True:
+                if course.wait_s > 0:
+                    with clock.span("uncharged"):
+                        await self._sleep(course.wait_s)
+                # No limit of the trial may fall into the import of a library, nor into a queue.
+                with clock.span("waiting"):
+                    send = await self._chat.prepare(messages, **ask)
+                    place = await self._limiter.enter(sent, settings.max_tokens, first=course.goes_first)
+                if (reply := await self._attempt(send, place, course)) is not None:
+                    return reply
         except BaseException:  # a limit that cuts the ask off, too
             if course.requests:
                 self._note_unanswered(course.requests)
             raise
 
-    async def _ask(
-        self,
-        course: _AskProgress,
-        messages: Sequence[ChatMessage],
-        tools: Sequence[ToolSpec],
-        response_schema: Mapping[str, Any] | None,
-        settings: ChatSettings,
-    ) -> Reply:
-        sent = 0
-        if self._limiter.limits.tokens_per_minute:  # an estimate: a token is about four bytes
-            written = compact_json([list(messages), [spec.declaration() for spec in tools]])
-            sent = len(written.encode()) // 4
-        while True:
-            place = await self._place(sent, settings.max_tokens, course)
-            began = self._budget.at
-            try:
-                with self._budget.time.span("uncharged") as span:
-                    reply = await self._chat.ask(
-                        messages, tools=tools, response_schema=response_schema, settings=settings
-                    )
-                    if reply.seconds is None:
-                        span.kind = "charged"
-                    else:  # the rest was a queue's
-                        self._budget.time.charge(reply.seconds)
-            except AttemptFailed as failed:
-                self._recorder.pay(failed.usage)
-                self._note_failed(failed, course, place, self._budget.at - began)
-            except BaseException:
-                course.requests += 1
-                # A limit or a cancellation cut the request off: its end shows nothing about the model.
-                self._limiter.drop(place)
-                raise
-            else:
-                self._limiter.reply(place, reply.usage.tokens)
-                usage = replace(reply.usage, attempts=course.requests + 1)
-                seconds = self._budget.at - began if reply.seconds is None else reply.seconds
-                return replace(reply, usage=usage, seconds=seconds)
-
-    async def _place(self, sent: int, most: int | None, course: _AskProgress) -> QueuedRequest:
-        """Wait for this ask's own back-off, then for its turn."""
-        if course.wait_s > 0:
-            with self._budget.time.span("uncharged"):
-                await self._sleep(course.wait_s)
-        with self._budget.time.span("waiting"):
-            return await self._limiter.enter(sent, most, first=course.goes_first)
+    async def _attempt(self, send: Send, place: QueuedRequest, course: _AskProgress) -> Reply | None:
+        """Send one request; give the reply, or None where another one may bring it."""
+        clock = self._budget.time
+        began = clock.at
+        try:
+            with clock.span("uncharged") as span:
+                reply = await send()
+                if reply.seconds is None:
+                    span.kind = "charged"
+                else:  # the rest was a queue's
+                    clock.charge(reply.seconds)
+        except AttemptFailed as failed:
+            self._recorder.pay(failed.usage)
+            self._note_failed(failed, course, place, clock.at - began)
+            return None
+        except BaseException:
+            course.requests += 1
+            # A limit or a cancellation cut the request off: its end shows nothing about the model.
+            self._limiter.drop(place)
+            raise
+        self._limiter.reply(place, reply.usage.tokens)
+        usage, attempts = reply.usage, course.requests + 1
+        if usage.attempts != attempts:
+            usage = replace(usage, attempts=attempts)
+        seconds = clock.at - began if reply.seconds is None else reply.seconds
+        return replace(reply, usage=usage, seconds=seconds)
 
     def _note_failed(
         self, failed: AttemptFailed, course: _AskProgress, place: QueuedRequest, seconds: float

@@ -26,8 +26,8 @@ from pytest_agenteval.records.transcript import JUDGE_ASK, USER_ASK, unanswered_
 from pytest_agenteval.tools.toolbox import ToolBox
 
 if TYPE_CHECKING:
+    from pytest_agenteval.chat.chat import ProviderChat
     from pytest_agenteval.chat.model_traffic import ModelTape, ModelTraffic
-    from pytest_agenteval.chat.retries import ProviderChat
     from pytest_agenteval.tools.tool_tape import ToolTape
 
 

@@ -6,8 +6,8 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Literal, NoReturn
@@ -45,12 +45,36 @@ class StoppedTime:
 
 
 class TimeSpan:
-    """A stretch of a trial's time, open until it has ``ended``: charged, or passing uncharged, or waiting."""
+    """A stretch of a trial's time, open until it has ``ended``: charged, or passing uncharged, or waiting.
 
-    __slots__ = ("began", "ended", "kind")
+    As a context manager it ends with the block. Its kind may be changed until it is ended.
+    """
 
-    def __init__(self, kind: Kind, began: float, ended: float | None = None) -> None:
-        self.kind, self.began, self.ended = kind, began, ended
+    __slots__ = ("began", "ended", "kind", "time")
+
+    def __init__(self, kind: Kind, began: float, time: TrialTime, ended: float | None = None) -> None:
+        self.kind, self.began, self.time, self.ended = kind, began, time, ended
+
+    def __enter__(self) -> TimeSpan:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        time = self.time
+        with time._lock:
+            if self.ended is None:
+                self.ended = time._moving
+            time._open -= 1
+            # With none open nothing later can overlap them.
+            if not time._open:
+                time._left_out_before = time._left_out()
+                time._spans.clear()
+
+    end = __exit__
+
+    def stop(self) -> None:
+        """Let the span last no longer; its kind is decided when it is ended."""
+        if self.ended is None:
+            self.ended = self.time._moving
 
 
 class TrialTime:
@@ -110,46 +134,25 @@ class TrialTime:
     @property
     def _moving(self) -> float:
         # The clock of all spans: it stands still while the trial cannot go on.
-        at = self.at if self._answered_at is None else self._answered_at
+        at = self._now() - self._began if self._answered_at is None else self._answered_at
         return at - (self.stopped.seconds - self._stopped_before)
-
-    @contextmanager
-    def span(self, kind: Kind) -> Iterator[TimeSpan]:
-        """Count the block as charged, as uncharged, or as waiting for a request's turn or for a library.
-
-        Back-off is uncharged, and an attempt that may fail. The kind may be changed until the block ends.
-        """
-        span = self.begin_span(kind)
-        try:
-            yield span
-        finally:
-            self.end_span(span)
 
     def charge(self, seconds: float) -> None:
         """Charge the last seconds, though they are part of an uncharged span that is open."""
+        now = self._moving
         with self._lock:
-            self._spans.append(TimeSpan("charged", self._moving - seconds, self._moving))
+            self._spans.append(TimeSpan("charged", now - seconds, self, now))
 
-    def begin_span(self, kind: Kind) -> TimeSpan:
-        span = TimeSpan(kind, self._moving)
+    def span(self, kind: Kind) -> TimeSpan:
+        """Begin a span: charged, uncharged, or waiting for a request's turn or for a library.
+
+        Back-off is uncharged, and an attempt that may fail.
+        """
+        span = TimeSpan(kind, self._moving, self)
         with self._lock:
             self._spans.append(span)
             self._open += 1
         return span
-
-    def stop_span(self, span: TimeSpan) -> None:
-        """Let a span last no longer, whose kind is decided when it is ended."""
-        if span.ended is None:
-            span.ended = self._moving
-
-    def end_span(self, span: TimeSpan) -> None:
-        with self._lock:
-            self.stop_span(span)
-            self._open -= 1
-            # With none open nothing later can overlap them.
-            if not self._open:
-                self._left_out_before = self._left_out()
-                self._spans.clear()
 
     def _left_out(self) -> tuple[float, float]:
         # Seconds that are not charged, and those that are not elapsed either.
@@ -158,15 +161,24 @@ class TrialTime:
         with self._lock:
             if not self._spans:
                 return self._left_out_before
-            now = self._moving
+            now = self._moving if self._open else 0.0
             spans = sorted(
-                (span.began, now if span.ended is None else span.ended, span.kind) for span in self._spans
+                [(span.began, now if span.ended is None else span.ended, span.kind) for span in self._spans]
             )
-        covered = _covered_seconds(spans, ("charged", "uncharged", "waiting"))
-        charged = _covered_seconds(spans, ("charged",))
-        elapsed = _covered_seconds(spans, ("charged", "uncharged"))
+        # How long any span lasts, any that elapses, and any that is charged: each moment is counted once.
+        seconds, until = [0.0, 0.0, 0.0], [float("-inf")] * 3
+        for began, ended, kind in spans:
+            for figure in range(_FIGURES[kind]):
+                if ended > until[figure]:
+                    seconds[figure] += ended - max(began, until[figure])
+                    until[figure] = ended
+        covered, elapsed, charged = seconds
         uncharged_before, unseen_before = self._left_out_before
         return uncharged_before + covered - charged, unseen_before + covered - elapsed
+
+
+# Of the figures covered, elapsed and charged, how many a span counts in.
+_FIGURES: Mapping[Kind, int] = {"waiting": 1, "uncharged": 2, "charged": 3}
 
 
 class Budget:
@@ -239,16 +251,6 @@ class Budget:
         if self._refused > MOST_REFUSED:
             raise LimitIgnored(str(reached))
         raise reached
-
-
-def _covered_seconds(spans: Sequence[tuple[float, float, str]], kinds: Sequence[str]) -> float:
-    """Return how long any span of these kinds lasts; they are in the order in which they began."""
-    covered, until = 0.0, float("-inf")
-    for began, ended, kind in spans:
-        if kind in kinds and ended > until:
-            covered += ended - max(began, until)
-            until = ended
-    return covered
 
 
 class CrossLoopSemaphore:

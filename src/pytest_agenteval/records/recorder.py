@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -17,12 +17,12 @@ from pytest_agenteval.records.transcript import (
     NOT_FINISHED,
     OTHER_ROLES,
     PROMPT_READ,
+    ROLES,
     UNSEEN_CALLS,
     UNSEEN_USAGE,
     Ask,
     Event,
     Message,
-    Role,
     ToolCall,
     ToolError,
     Transcript,
@@ -135,7 +135,7 @@ class Recorder:
                 known = [_Conversation(self.phase + 1)]
                 self._conversations += known
             # Of conversations of one length this is the latest, for they were reversed.
-            conversation = max(known, key=lambda each: len(each.messages))
+            conversation = known[0] if len(known) == 1 else max(known, key=lambda each: len(each.messages))
             recorded = len(conversation.messages)
             for number, message in enumerate(messages[recorded:], start=recorded):
                 conversation.messages.append(message)
@@ -188,9 +188,10 @@ class Recorder:
                 self.answer_so_far = self.last_words
             self._messages.append(Message("assistant", content, calls, ask.turn, phase=conversation.phase))
             self._asks.append(ask)
-            self.usage = self.usage + ask.usage
+            before, self.usage = self.usage, self.usage + ask.usage
+            # Where everything was paid, both are one sum.
             if not unpaid:
-                self.paid = self.paid + ask.usage
+                self.paid = self.usage if self.paid is before else self.paid + ask.usage
 
     def begin_call(self, call: ToolCall) -> int:
         """Reserve a place for a call in the order in which the model listed it; return the place.
@@ -203,7 +204,7 @@ class Recorder:
             if place is not None:
                 self._untimed_calls.discard(place)
                 return place
-            self._calls.append(truncated_call(call))
+            self._calls.append(call)  # ``end_call`` cuts it
             return len(self._calls) - 1
 
     def end_call(self, place: int, call: ToolCall) -> None:
@@ -433,7 +434,7 @@ class Recorder:
         role = OTHER_ROLES.get(message["role"], message["role"])
         return Message(
             # A role of the agent's own making: the message was sent to the model, as a user's is.
-            role if role in get_args(Role) else "user",
+            role if role in ROLES else "user",
             truncated_text(_text(message.get("content"))),
             tuple(calls),
             self.turn,

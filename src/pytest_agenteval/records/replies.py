@@ -101,7 +101,7 @@ def split_thoughts(text: str) -> SplitReply:
         return SplitReply(answer, _joined_thoughts(thoughts))
     if stripped := _STRIPPED_HARMONY.match(text):
         return SplitReply(stripped[2], stripped[1].strip())
-    marks = _marks(text)
+    marks = _marks(text) if _MARK.search(text) else []
     return _split_at(text, marks) if marks else SplitReply(text, "")
 
 
@@ -185,8 +185,6 @@ def _marks(text: str) -> list[_Mark]:
     A block of code that a thought does not close may reach into the answer. So, where a reply begins with a
     thought, a closing mark within code counts if there is no other.
     """
-    if _MARK.search(text) is None:
-        return []
     marks = list(_marks_in(_without_quotes(text)))
     begins = bool(marks) and not text[: marks[0].start].strip()
     if begins and not any(mark.closes for mark in marks):

@@ -72,6 +72,7 @@ def sum_figures(values: Collection[float | None]) -> Figure:
 
 
 Role = Literal["system", "user", "assistant", "tool"]
+ROLES: tuple[Role, ...] = ("system", "user", "assistant", "tool")
 # Providers' newer and older names of roles, and the roles that they stand for here.
 OTHER_ROLES: Mapping[str, Role] = {"developer": "system", "function": "tool"}
 # Whether a call was replayed (hit), neither recorded nor made (miss), really made (live), or had no tape

@@ -50,13 +50,14 @@ def truncated(value: Any) -> Any:
 
 def truncated_text(text: str) -> str:
     """Give the text with whole characters, cut if it is too long; a joined stream may have halves of them."""
-    text = mend_surrogates(text)
+    text = text if text.isascii() else mend_surrogates(text)
     return text if len(text) <= MOST_CHARS else cut_text(text, MOST_CHARS)
 
 
 def truncated_call(call: ToolCall) -> ToolCall:
     """Give a tool call whose arguments and result are cut to what a trial can hold."""
-    args, result = truncated(call.args), truncated(call.result)
+    args = truncated(call.args)
+    result = None if call.result is None else truncated(call.result)
     raw, error = call.raw_args, call.error
     if raw is not None:
         raw = truncated_text(raw)

@@ -94,12 +94,13 @@ class ToolBox:
 
         Raises CassetteMiss, ProviderDown and similar errors, which the agent did not cause.
         """
+        call = truncated_call(call)
         place = self._recorder.begin_call(call)
         started = self._recorder.at()
         tape: TapeStatus = "none"
         result = failed_result(NOT_FINISHED, "the call did not end")
         try:
-            tape, result = await self._carry_out(truncated_call(call))
+            tape, result = await self._carry_out(call)
             value = truncated(result.value)  # the agent sees what graders will see
             result = result if value is result.value else replace(result, value=value)
             return result

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from pytest_agenteval.chat.chat import Send
 from pytest_agenteval.chat.direct import http_pool
 from pytest_agenteval.chat.direct.direct_chat import DirectChat
 from pytest_agenteval.chat.litellm_chat import LitellmChat
@@ -86,8 +88,9 @@ def test_what_goes_through_litellm_is_prepared_and_goes_on_from_the_same_thought
     """Its import is no time of the trial, and Anthropic wants its thoughts back whichever way is taken."""
     seen: list[Any] = []
 
-    async def ready(chat: LitellmChat, messages: Any = (), **ask: Any) -> None:
+    async def ready(chat: LitellmChat, messages: Any = (), **ask: Any) -> Send:
         seen.append("prepared")
+        return partial(chat._reply, messages, **ask)
 
     async def answer(chat: LitellmChat, call_ids: str, **request: Any) -> Any:
         seen.append(request["messages"][1].get("thinking_blocks"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from pytest_agenteval.chat.chat import Reply
+from pytest_agenteval.chat.chat import ProviderChat, Reply, Send
 from pytest_agenteval.chat.rate_limiter import RateLimiters
 from pytest_agenteval.chat.rate_shares import RateLimits
 from pytest_agenteval.chat.retries import RetryingChat
@@ -14,7 +14,7 @@ from pytest_agenteval.records.plan import Allowance, Model
 from pytest_agenteval.records.recorder import Recorder
 
 
-class Queued:
+class Queued(ProviderChat):
     """Waits for ten seconds, and takes two."""
 
     model = Model("m", "hf/m")
@@ -22,12 +22,12 @@ class Queued:
     def __init__(self, clock: list[float], told: float | None) -> None:
         self._clock, self._told = clock, told
 
-    async def prepare(self, *_: Any, **__: Any) -> None:
+    async def prepare(self, *_: Any, **__: Any) -> Send:
         """Take seven seconds to be loaded."""
         self._clock[0] += 7
+        return self._answer
 
-    async def ask(self, *_: Any, **__: Any) -> Reply:
-        """Say what the reply took, or nothing of it."""
+    async def _answer(self) -> Reply:
         self._clock[0] += 12
         return Reply("a", seconds=self._told)
 

@@ -141,8 +141,11 @@ def _part(part: Json) -> str:
 
 def _spoken_text(message: Json) -> str:
     """Give an assistant's text; its parts are joined without a break, as the pieces of a stream are."""
-    text = text_of(message.get("content"), "") or as_text(message.get("refusal"))
-    return text or as_text(as_map(message.get("audio")).get("transcript"))
+    content = message.get("content")
+    if content and (text := text_of(content, "")):
+        return text
+    audio = message.get("audio")
+    return as_text(message.get("refusal")) or (as_text(as_map(audio).get("transcript")) if audio else "")
 
 
 def _calls(message: Json) -> list[WireCall]:
@@ -152,8 +155,9 @@ def _calls(message: Json) -> list[WireCall]:
         arguments = function.get("arguments", function.get("input"))
         calls.append(WireCall(as_text(call.get("id")), as_text(function.get("name")), arguments))
     # The older form of the API has one call, without an id.
-    legacy = as_map(message.get("function_call"))
-    return calls or ([WireCall("", as_text(legacy.get("name")), legacy.get("arguments"))] if legacy else [])
+    if not calls and (legacy := message.get("function_call")) and isinstance(legacy, dict):
+        calls.append(WireCall("", as_text(legacy.get("name")), legacy.get("arguments")))
+    return calls
 
 
 def read_reply(body: Json) -> ReplyParts:
@@ -161,7 +165,9 @@ def read_reply(body: Json) -> ReplyParts:
     choices = maps_in(body.get("choices"))
     if not choices:
         raise UnreadableTraffic("the reply holds no choices")
-    choice = min(choices, key=lambda choice: as_count(choice.get("index")))
+    choice = choices[0]
+    if len(choices) > 1:
+        choice = min(choices, key=lambda choice: as_count(choice.get("index")))
     message, reason = choice.get("message"), as_text(choice.get("finish_reason"))
     # OpenRouter reports the failure of its own provider within a choice.
     if refused := refusal_in(200, choice):
@@ -190,7 +196,10 @@ def _thoughts(message: Json) -> str:
     for name in _THOUGHTS:
         if isinstance(thoughts := message.get(name), str) and thoughts:
             return thoughts
-    return "".join(text_of(part.get("thinking"), "") for part in maps_in(message.get("content")))
+    content = message.get("content")
+    if not isinstance(content, list):
+        return ""
+    return "".join(text_of(part.get("thinking"), "") for part in maps_in(content))
 
 
 def join(events: Iterable[Json]) -> Json:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from functools import cache
 from hashlib import sha256
 from importlib import import_module
 from struct import error as StructError
@@ -12,7 +13,7 @@ from typing import Any, Protocol, cast
 import msgspec
 from msgspec.structs import replace
 
-from pytest_agenteval.cassettes.interaction import Body, Request, Response
+from pytest_agenteval.cassettes.interaction import Request, Response
 from pytest_agenteval.cassettes.wire.classification import model_in_path, streamed_by_path
 from pytest_agenteval.cassettes.wire.normal_form import AnsweredRequest, ReplyParts
 from pytest_agenteval.cassettes.wire.response_bodies import body_parts, refusal_in, refusal_of
@@ -105,26 +106,23 @@ def whole_reply(format: str, response: Response, *, streamed: bool = True) -> Js
     try:
         if response.status >= 400:
             raise refusal_of(response)
+        # Most bodies are one JSON object, which needs no look at its form. Halves of surrogate pairs, which
+        # are mended below, are nothing that msgspec reads.
+        with suppress(msgspec.MsgspecError, UnicodeError):
+            whole = msgspec.json.decode(response.body or b"")
+            if isinstance(whole, dict):
+                if refused := refusal_in(response.status, whole):
+                    raise refused
+                return whole
         parts = body_parts(response, streamed=streamed)
         # A stream begins with the status 200, and may still report an error later.
         for event in parts.objects:
             if refused := refusal_in(response.status, event):
                 raise refused
         whole = _reader(format).join(parts.objects) if parts.streamed else parts.objects[0]
-        return cast(Json, mend_surrogates_in(whole)) if _may_hold_halves(response.body) else whole
+        return cast(Json, mend_surrogates_in(whole))
     except _STUMBLES as problem:
         raise UnreadableTraffic(f"no reply in the format {format}: {problem}") from problem
-
-
-def _may_hold_halves(body: Body) -> bool:
-    """Whether half of a surrogate pair may be in a body: UTF-8 has none, JSON escapes can bring one."""
-    try:
-        encoded = body.encode() if isinstance(body, str) else body or b""
-        encoded.decode()
-    except UnicodeError:
-        return True
-    # AWS's frames begin with the high byte of their length, and may wrap another body.
-    return b"\\u" in encoded or encoded.startswith(b"\0")
 
 
 def read_parts(format: str, whole: Json) -> ReplyParts:
@@ -134,8 +132,10 @@ def read_parts(format: str, whole: Json) -> ReplyParts:
         text, thought = split_thoughts(parts.content)
     except _STUMBLES as problem:
         raise UnreadableTraffic(f"no reply in the format {format}: {problem}") from problem
+    if text is parts.content:
+        return parts
     reasoning = "\n\n".join(filter(None, (parts.reasoning, thought)))
-    return parts if text is parts.content else replace(parts, content=text, reasoning=reasoning)
+    return replace(parts, content=text, reasoning=reasoning)
 
 
 def prompt_identity(request: ModelRequest) -> str:
@@ -164,6 +164,7 @@ def without_ids(message: Json) -> dict[str, Any]:
     return rest
 
 
+@cache
 def _reader(format: str) -> WireFormat:
     if format not in FORMATS:
         raise UnreadableTraffic(f"the wire format {format!r} is not known: {', '.join(FORMATS)}")

@@ -16,7 +16,6 @@ from pytest_agenteval.cassettes.wire.traffic import (
     Json,
     ModelRefused,
     UnreadableTraffic,
-    as_map,
     as_text,
     json_object,
     raw_body,
@@ -269,7 +268,8 @@ def refusal_of(response: Response) -> ModelRefused:
 def refusal_in(status: int, event: Json) -> ModelRefused | None:
     """Give the error that a body, or an event of a stream, reports under a status of success; else None."""
     # OpenAI's Responses report an error within the response that an event holds.
-    failed = as_map(event.get("response")) or event
+    inner = event.get("response")
+    failed = inner if inner and isinstance(inner, dict) else event
     if not failed.get("error") and event.get("type") != "error":
         return None
     return ModelRefused(status, *_error_parts(failed))

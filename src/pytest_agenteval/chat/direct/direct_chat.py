@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,10 +16,18 @@ from msgspec.structs import replace
 from pytest_agenteval.cassettes.interaction import Response
 from pytest_agenteval.cassettes.wire.normal_form import ReplyParts
 from pytest_agenteval.cassettes.wire.reader import read_parts, whole_reply
-from pytest_agenteval.cassettes.wire.traffic import Json, ModelRefused, UnreadableTraffic, raw_body
-from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply, own_calls
+from pytest_agenteval.cassettes.wire.traffic import Json, ModelRefused, UnreadableTraffic
+from pytest_agenteval.chat.chat import (
+    DEFAULT_SETTINGS,
+    ChatMessage,
+    ChatSettings,
+    ProviderChat,
+    Reply,
+    Send,
+    own_calls,
+)
 from pytest_agenteval.chat.direct import http_pool
-from pytest_agenteval.chat.direct.http_pool import NoConnection, read_event_stream
+from pytest_agenteval.chat.direct.http_pool import HttpReply, NoConnection
 from pytest_agenteval.chat.direct.model_request import (
     NO_KEY,
     DirectFormat,
@@ -28,11 +36,9 @@ from pytest_agenteval.chat.direct.model_request import (
     api_key_of,
     has_family,
     is_own_host,
-    needs_key,
     provider_model_name,
     redirect_base,
     region_of,
-    table_entry,
     url_of,
 )
 from pytest_agenteval.chat.model_prices import price_entry, with_own_price, with_table_price
@@ -73,7 +79,7 @@ _CAUSES_IN_STREAMS: Mapping[str, str] = {
 _encode = msgspec.json.Encoder(enc_hook=plain_json).encode
 
 
-class DirectChat:
+class DirectChat(ProviderChat):
     """Asks one real model over the loop's own connections; each ask is one request.
 
     A failed request raises AttemptFailed. Settings, keys, prices and refused settings are treated as by
@@ -84,8 +90,12 @@ class DirectChat:
         self.model, self._prices = model, prices
         self._price = own_price(prices, model.name, model.id)
         self._format = _format_of(model)
-        self._name, self._address = provider_model_name(model), address_of(model)
-        self._own_host, self._has_family = is_own_host(model), has_family(model)
+        address = address_of(model)
+        self._name, self._url = provider_model_name(model), url_of(address, self._format.PATH)
+        self._region, self._own_host = region_of(address), is_own_host(model, address)
+        self._has_family = has_family(model)
+        # A server of the user's own may use any names for its models, also those of other providers.
+        self._abilities = (price_entry(model.id) if self._has_family else None) or NOTHING
         self._timeout_s = float(model.params.get("request_seconds", REQUEST_SECONDS))
         self._optional = OptionalSettings()
         self._echoes: dict[str, Any] = {}
@@ -93,42 +103,33 @@ class DirectChat:
         self._litellm: LitellmChat | None = None
         close_at_end(http_pool.close)
 
-    async def prepare(self, messages: Sequence[ChatMessage] = (), **ask: Any) -> None:
-        """Import what the request needs: it would block the loop for all trials."""
-        if messages and self.is_by_litellm(self.model_ask(messages, **ask)):
-            await self._through_litellm().prepare(messages, **ask)
-            return
-        secure = self._address.startswith("https:")
+    async def prepare(self, messages: Sequence[ChatMessage] = (), **ask: Any) -> Send:
+        """Import what the request needs, which would block the loop for all trials; give what sends it."""
+        model_ask = self.model_ask(messages, **ask)
+        if self.is_by_litellm(model_ask):
+            return await self._through_litellm().prepare(messages, **ask)
+        secure = self._url.startswith("https:")
         if not http_pool.is_loaded(secure):
             await import_off_loop(http_pool.load_secure if secure else http_pool.load)
+        return partial(self._reply, model_ask)
 
-    async def ask(
-        self,
-        messages: Sequence[ChatMessage],
-        *,
-        tools: Sequence[ToolSpec] = (),
-        response_schema: Mapping[str, Any] | None = None,
-        settings: ChatSettings = DEFAULT_SETTINGS,
-    ) -> Reply:
-        ask = self.model_ask(messages, tools=tools, response_schema=response_schema, settings=settings)
-        if self.is_by_litellm(ask):
-            return await self._through_litellm().ask(
-                messages, tools=tools, response_schema=response_schema, settings=settings
-            )
-        await self.prepare()
+    async def _reply(self, ask: ModelAsk) -> Reply:
         self._asks += 1
-        headers: dict[str, str] = {}
-        usage = NO_USAGE
+        format, usage, answer = self._format.FORMAT, NO_USAGE, None
         try:
-            answer, first_token_s = await self._send(ask, headers)
-            whole = _whole_body(self._format.FORMAT, answer, ask.streamed)
-            parts = read_parts(self._format.FORMAT, whole)
+            answer = await self._send(ask)
+            response = Response(answer.status, answer.reason, body=answer.body)
+            try:
+                whole = whole_reply(format, response, streamed=ask.streamed)
+            except UnreadableTraffic as unread:
+                whole = _with_nan(answer.body, unread)
+            parts = read_parts(format, whole)
             usage = self._priced(parts)
             # Half a reply must not be graded as the model's answer.
             if parts.finish == INCOMPLETE:
                 raise UnreadableTraffic(CUT_OFF)
         except (TimeoutError, OSError, UnreadableTraffic) as raised:
-            failed = self._failure(raised, ask, headers)
+            failed = self._failure(raised, ask, answer.headers if answer else NOTHING)
             # What a reply took before it broke off was paid for.
             failed.usage = usage if usage.tokens else NO_USAGE
             raise failed from raised
@@ -139,7 +140,7 @@ class DirectChat:
             usage=usage,
             finish=finish_of(parts.finish, calls=bool(calls), refused=parts.refused),
             reasoning=parts.reasoning,
-            first_token_s=first_token_s,
+            first_token_s=answer.first_token_s,
         )
 
     def is_by_litellm(self, ask: ModelAsk) -> bool:
@@ -169,19 +170,21 @@ class DirectChat:
         model, refused = self.model, self._optional.refused
         params = {**settings.as_params(), **model.params}
         given = {name: params[name] for name in _SETTINGS if params.get(name) is not None}
-        extra = {name: it for name, it in settings.extra.items() if name not in _SETTINGS and it is not None}
-        extra |= given.pop("extra_body", None) or {}
+        extra = given.pop("extra_body", None) or NOTHING
+        if settings.extra:
+            own = {name: it for name, it in settings.extra.items() if name not in _SETTINGS}
+            extra = {**{name: it for name, it in own.items() if it is not None}, **extra}
         return ModelAsk(
             self._name,
             messages,
             [spec.declaration() for spec in tools],
             None if "response_format" in refused else response_schema,
-            self._optional.without_refused(given),
+            self._optional.without_refused(given) if refused else given,
             extra,
             bool(model.params.get("stream")),
             "stream_options" not in refused,
             self._echoes,
-            table_entry(model),
+            self._abilities,
             self._own_host,
             self._has_family,
         )
@@ -198,11 +201,7 @@ class DirectChat:
             self._echoes[calls[0].id] = echo
         return calls
 
-    async def _send(self, ask: ModelAsk, answered: dict[str, str]) -> tuple[Response, float | None]:
-        """Send a request; give the response and, if it was streamed, the seconds to its first token.
-
-        ``answered`` gets the response's headers.
-        """
+    async def _send(self, ask: ModelAsk) -> HttpReply:
         format = self._format
         try:
             sent = _encoded(format.body_of(ask))
@@ -210,33 +209,26 @@ class DirectChat:
             # This is the agent's mistake, so it is reported as a bad request and not as a crash.
             words = one_line(f"the messages cannot be written in the format {format.FORMAT}: {foreign!r}")
             raise failed_attempt("bad_request", words) from foreign
-        key = api_key_of(self.model)
-        if key or needs_key(self.model):
-            check_key(key, key_names(self.model))
+        key, names = api_key_of(self.model), key_names(self.model)
+        if key or names:
+            check_key(key, names)
         headers = dict(format.headers_of(key or NO_KEY))
         if ask.own_host and self.model.id.startswith("openai/"):
             # The user's organization and project, for OpenAI's own host alone.
             from pytest_agenteval.chat.direct.openai_chat_request import account_headers
 
             headers |= account_headers(os.environ)
-        url, first_token_s = url_of(self.model, format.PATH), None
         # The limit holds for the whole request, so that a reply that trickles in for ever ends, too.
         async with asyncio.timeout(self._timeout_s):
-            began = time.perf_counter()
-            async with http_pool.post(url, sent, headers) as response:
-                answered.update(response.headers)
-                if ask.streamed and response.status < 300:
-                    content, first_token_s = await read_event_stream(response, began)
-                    if not content.strip():
-                        raise UnreadableTraffic(CUT_OFF)
-                else:
-                    content = await response.read()
-        if 300 <= response.status < 400:
+            answer = await http_pool.post(self._url, sent, headers, streamed=ask.streamed)
+        if ask.streamed and answer.status < 300 and not answer.body.strip():
+            raise UnreadableTraffic(CUT_OFF)
+        if 300 <= answer.status < 400:
             # The key belongs to the host that the user named.
             # Where that redirects elsewhere, the user decides.
-            elsewhere = redirect_base(url, response.headers.get("Location", ""), format.PATH)
-            raise Redirected(response.status, f"it redirects to {elsewhere}: name that as api_base")
-        return Response(response.status, response.reason or "", body=content), first_token_s
+            elsewhere = redirect_base(self._url, answer.headers.get("Location", ""), format.PATH)
+            raise Redirected(answer.status, f"it redirects to {elsewhere}: name that as api_base")
+        return answer
 
     def _priced(self, parts: ReplyParts) -> Usage:
         """Give what a reply took, at the user's own price, else at the table's."""
@@ -245,13 +237,13 @@ class DirectChat:
             return with_own_price(self._price, usage, parts.priced_apart)
         # The table's prices do not hold for a server of the user's own, whatever its models are called.
         if usage.cost_usd or not self._has_family:
-            return replace(usage, cost_usd=usage.cost_usd or None)
+            return usage if usage.cost_usd != 0 else replace(usage, cost_usd=None)
         # The model that replied, if the provider has it, is more exact than the requested one.
         provider = self.model.id.partition("/")[0]
         name = f"{provider}/{parts.model}"
         if (price_entry(name) or NOTHING).get("litellm_provider") != provider:
             name = self.model.id if price_entry(self.model.id) is not None else parts.model
-        return with_table_price(name, usage, parts.priced_apart, region_of(self.model))
+        return with_table_price(name, usage, parts.priced_apart, self._region)
 
     def _failure(self, raised: Exception, ask: ModelAsk, headers: Mapping[str, str]) -> AttemptFailed:
         KNOWN_SECRETS.know_variables(key_names(self.model))
@@ -283,18 +275,14 @@ def _format_of(model: Model) -> DirectFormat:
     return openai_chat_request
 
 
-def _whole_body(format: str, answer: Response, streamed: bool) -> Json:
-    """Give a reply's body, also one that is JSON except for a number such as NaN."""
-    try:
-        return whole_reply(format, answer, streamed=streamed)
-    except ModelRefused:
-        raise
-    except UnreadableTraffic:
+def _with_nan(body: bytes, unread: UnreadableTraffic) -> Json:
+    """Give a body that is JSON except for a number such as NaN; raise ``unread`` for any other."""
+    if not isinstance(unread, ModelRefused):
         with suppress(ValueError, RecursionError):
-            body = json.loads(raw_body(answer.body))
-            if isinstance(body, dict):
-                return body
-        raise
+            whole = json.loads(body)
+            if isinstance(whole, dict):
+                return whole
+    raise unread
 
 
 def _encoded(body: Mapping[str, Any]) -> bytes:

@@ -8,8 +8,8 @@ import re
 import ssl
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
-from typing import Any
+from contextlib import suppress
+from typing import Any, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
 import msgspec
@@ -64,24 +64,35 @@ def load_secure() -> None:
     _tls = context
 
 
-@asynccontextmanager
-async def post(url: str, body: bytes, headers: Mapping[str, str]) -> AsyncIterator[Any]:
-    """Send a request and give aiohttp's response, whose body is not read yet; raises NoConnection.
+class HttpReply(NamedTuple):
+    """A response that is read; ``first_token_s`` is None where it was no stream, or no token came."""
 
-    A redirect is followed if it stays on the same host, which has the key already.
+    status: int
+    reason: str
+    headers: Mapping[str, str]
+    body: bytes
+    first_token_s: float | None
+
+
+async def post(url: str, body: bytes, headers: Mapping[str, str], *, streamed: bool = False) -> HttpReply:
+    """Send a request and read the response; raises NoConnection.
+
+    A redirect is followed if it stays on the same host, which has the key already. What is ``streamed`` is
+    read to the end of the reply, and not until the server closes the connection.
     """
-    secure = url.startswith("https:")
-    if not is_loaded(secure):
-        (load_secure if secure else load)()
+    began = time.perf_counter()
     try:
         for _ in range(MOST_REDIRECTS):
-            response = await _answer(url, body, headers)
-            async with response:
-                moved = _moved_to(url, response)
-                if not moved:
-                    yield response
-                    return
-                url = moved
+            async with await _answer(url, body, headers) as response:
+                if moved := _moved_to(url, response):
+                    url = moved
+                    continue
+                first_token_s = None
+                if streamed and response.status < 300:
+                    content, first_token_s = await read_event_stream(response, began)
+                else:
+                    content = await response.read()
+            return HttpReply(response.status, response.reason or "", response.headers, content, first_token_s)
         raise NoConnection(f"{url}: redirected more than {MOST_REDIRECTS} times")
     except (_aiohttp.ClientError, ConnectionError, ssl.SSLError) as lost:
         raise NoConnection(_words(lost)) from lost

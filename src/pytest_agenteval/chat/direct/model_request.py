@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, Protocol
 from urllib.parse import urljoin, urlsplit
 
 from pytest_agenteval.cassettes.wire.traffic import Json
-from pytest_agenteval.chat.model_prices import price_entry
 from pytest_agenteval.chat.models import key_names
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.record import NOTHING, FrozenValue
@@ -95,9 +94,8 @@ def address_of(model: Model) -> str:
     return (given or provider.address).strip().rstrip("/")
 
 
-def url_of(model: Model, path: str) -> str:
+def url_of(address: str, path: str) -> str:
     """Give the URL of a request; an address may end with the path of its format already."""
-    address = address_of(model)
     return address if address.endswith(path) else f"{address}{path}"
 
 
@@ -126,9 +124,9 @@ def address_problem(model: Model) -> str:
     return ""
 
 
-def is_own_host(model: Model) -> bool:
+def is_own_host(model: Model, address: str) -> bool:
     """Whether a model's address is its provider's own host, or a region's of it."""
-    own, host = _host(DIRECT_ADDRESSES[model.id.partition("/")[0]].address), _host(address_of(model))
+    own, host = _host(DIRECT_ADDRESSES[model.id.partition("/")[0]].address), _host(address)
     return bool(own) and (host == own or host.endswith(f".{own}"))
 
 
@@ -137,19 +135,11 @@ def _host(address: str) -> str:
     return urlsplit(address).hostname or ""
 
 
-def region_of(model: Model) -> str:
+def region_of(address: str) -> str:
     """Give the region of an address of OpenAI's, such as ``eu``; empty for any other address."""
-    host = _host(address_of(model))
+    host = _host(address)
     region = host.removesuffix(_OPENAI)
     return region if region != host and "." not in region else ""
-
-
-def table_entry(model: Model) -> Mapping[str, Any]:
-    """Give a model's entry in the table of prices; empty for one on a server of the user's own.
-
-    Such a server may use any names for its models, also those of other providers.
-    """
-    return (price_entry(model.id) or NOTHING) if has_family(model) else NOTHING
 
 
 def has_family(model: Model) -> bool:
@@ -173,10 +163,6 @@ def api_key_of(model: Model) -> str:
     # hosted_vllm belongs to the address in its environment variable.
     names = key_names(model) or ((provider.own_key,) if "api_base" not in model.params else ())
     return next((os.environ[name].strip() for name in names if os.environ.get(name)), "")
-
-
-def needs_key(model: Model) -> bool:
-    return bool(key_names(model))
 
 
 def provider_model_name(model: Model) -> str:

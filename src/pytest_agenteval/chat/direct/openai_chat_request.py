@@ -16,6 +16,8 @@ PATH = "/chat/completions"
 
 # Settings in ``extra_body`` for a summary of the reasoning, which only the responses API has.
 _SUMMARY_SETTINGS = ("reasoning_summary", "reasoningSummary")
+# Servers that forward to other providers put signed thoughts into these fields. They have to go back.
+_SIGNED_THOUGHTS = ("thinking_blocks", "reasoning_details")
 # Keys that OpenAI refuses at the top of a tool's schema: litellm merges the branches of unions.
 _REFUSED_AT_TOP = frozenset({"allOf", "anyOf", "oneOf", "enum", "const", "not"})
 _GPT_VERSION = re.compile(r"gpt-(\d+)(?:\.(\d+))?(?=[.-]|$)")
@@ -120,10 +122,11 @@ def account_headers(environ: Mapping[str, str]) -> dict[str, str]:
 
 def echo_of(whole: Json) -> Any:
     """Give the signed thoughts of a whole reply, or None."""
-    message = as_map(next((choice.get("message") for choice in maps_in(whole.get("choices"))), None))
-    # Servers that forward to other providers put signed thoughts into these fields. They have to go back.
-    names = ("thinking_blocks", "reasoning_details")
-    return {name: message[name] for name in names if message.get(name)} or None
+    for choice in maps_in(whole.get("choices"))[:1]:
+        message = as_map(choice.get("message"))
+        if any(map(message.get, _SIGNED_THOUGHTS)):
+            return {name: message[name] for name in _SIGNED_THOUGHTS if message.get(name)}
+    return None
 
 
 def _message(message: Mapping[str, Any], echoes: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -138,7 +141,7 @@ def _message(message: Mapping[str, Any], echoes: Mapping[str, Any]) -> Mapping[s
 
 def _settings(ask: ModelAsk) -> dict[str, Any]:
     """Give the settings that the model accepts, by their names in chat completions."""
-    settings = {name: value for name, value in ask.settings.items() if value is not None}
+    settings = dict(ask.settings)
     if not ask.tools:
         settings.pop("tool_choice", None)
     if "tool_choice" in settings:

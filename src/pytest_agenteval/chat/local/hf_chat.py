@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
+from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, ProviderChat, Reply, Send
 from pytest_agenteval.chat.local.generation import (
     Batcher,
     Generation,
@@ -59,7 +60,7 @@ _loading = threading.Lock()
 _ready: dict[Loading, _Ready | AgentEvalError] = {}
 
 
-class HfChat:
+class HfChat(ProviderChat):
     """Asks a model that is loaded once for this process, in batches with the asks of other trials.
 
     An ask without a seed derives its own from ``seed``, or draws one if that is empty.
@@ -80,15 +81,16 @@ class HfChat:
         ready = _ready.get(self._loading)
         return ready.model.description if isinstance(ready, _Ready) else {}
 
-    async def prepare(self, messages: Sequence[ChatMessage] = (), **ask: Any) -> None:
+    async def prepare(self, messages: Sequence[ChatMessage] = (), **ask: Any) -> Send:
         """Load the model in a thread; raises the error of a failed load, also if another trial started it."""
         if not isinstance(_ready.get(self._loading), _Ready):
             await in_daemon_thread(_load_once, self._loading)
         if not self._noted:
             self._noted = True
             note_loading(self._recorder, self.model, self.loaded)
+        return partial(self._answer, messages, **ask)
 
-    async def ask(
+    async def _answer(
         self,
         messages: Sequence[ChatMessage],
         *,
@@ -96,7 +98,6 @@ class HfChat:
         response_schema: Mapping[str, Any] | None = None,
         settings: ChatSettings = DEFAULT_SETTINGS,
     ) -> Reply:
-        await self.prepare()
         ready = _ready[self._loading]
         assert isinstance(ready, _Ready)
         params = {**settings.as_params(), **self._params}

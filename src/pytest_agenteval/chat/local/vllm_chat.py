@@ -14,12 +14,13 @@ import tempfile
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
-from pytest_agenteval.chat.chat import ChatMessage, Reply
+from pytest_agenteval.chat.chat import ChatMessage, ProviderChat, Reply, Send
 from pytest_agenteval.chat.local.loading import (
     START_SECONDS,
     Loading,
@@ -264,7 +265,7 @@ def _is_healthy(port: int) -> bool:
 REQUEST_SECONDS = 600.0
 
 
-class VllmChat:
+class VllmChat(ProviderChat):
     """Asks the run's server of one model, which the first ask starts."""
 
     def __init__(self, model: Model, servers: ModelServers, recorder: Recorder | None = None) -> None:
@@ -274,7 +275,7 @@ class VllmChat:
         self._timeout_s = float(model.params.get("request_seconds", REQUEST_SECONDS))
         self._chat: DirectChat | LitellmChat | None = None
 
-    async def prepare(self, messages: Sequence[ChatMessage] = (), **ask: Any) -> None:
+    async def prepare(self, messages: Sequence[ChatMessage] = (), **ask: Any) -> Send:
         """Wait until the server answers; raises ProviderDown where it does not."""
         if self._chat is None:
             address = await self._servers.address(self._loading, self._start_s)
@@ -283,13 +284,11 @@ class VllmChat:
             prices = NO_PRICES if self._recorder is None else self._recorder.prices
             self._chat = http_chat(served, prices)
             note_loading(self._recorder, self.model, loading_options_of(self.model))
-        await self._chat.prepare(messages, **ask)
+        return partial(self._reply, await self._chat.prepare(messages, **ask))
 
-    async def ask(self, messages: Sequence[ChatMessage], **ask: Any) -> Reply:
-        await self.prepare(messages, **ask)
-        assert self._chat is not None
+    async def _reply(self, send: Send) -> Reply:
         try:
-            return await self._chat.ask(messages, **ask)
+            return await send()
         except AttemptFailed as failed:
             ended = self._servers.end_of(self._loading)
             if not ended:

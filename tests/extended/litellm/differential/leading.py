@@ -9,12 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from pytest_agenteval.chat.chat import Reply
+from pytest_agenteval.chat.chat import ProviderChat, Reply
 from pytest_agenteval.chat.direct import http_pool
 from pytest_agenteval.chat.direct.direct_chat import DirectChat
 from pytest_agenteval.chat.models import direct_problem
 from pytest_agenteval.chat.provider_failures import AttemptFailed
-from pytest_agenteval.chat.retries import ProviderChat
 from pytest_agenteval.records.plan import NO_PRICES, Model, Prices
 from tests.loopback.model_server import ModelServer, RawReply, ReplyPlan, Request
 
