@@ -11,8 +11,8 @@ from typing import Any
 
 from pytest_agenteval.calibration.analysis import analyze_calibration
 from pytest_agenteval.calibration.calibration_file import read_calibration
-from pytest_agenteval.calibration.document import calibration_json
 from pytest_agenteval.calibration.labels import CalibrationAnswers, ExampleJudgement
+from pytest_agenteval.calibration.results import calibration_json
 from pytest_agenteval.graders.judge.panel import ask_judges
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.registry.registry import Registry

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pytest_agenteval.calibration.document import store_calibration
+from pytest_agenteval.calibration.results import store_calibration
 from pytest_agenteval.cassettes.interaction import chat_request
 from pytest_agenteval.cassettes.redaction import Redactor
 from pytest_agenteval.records.evidence import Answer, FileText, Grade, Outcome, Tree

@@ -93,7 +93,8 @@ def _calibrate(file: Path, args: argparse.Namespace) -> int:
         folder = Path(place.read_text(encoding="utf-8")) if place.exists() else None
     if status == USAGE_ERROR:  # pytest has printed why
         return status
-    from pytest_agenteval.calibration.document import calibrate_document, page_path, read_calibrations
+    from pytest_agenteval.calibration.document import calibrate_document
+    from pytest_agenteval.calibration.results import page_path, read_calibrations
 
     calibrations = read_calibrations(folder) if folder else []
     pages = [(Path(short_path(page_path(folder, data["id"]))), data) for data in calibrations if folder]

@@ -96,7 +96,7 @@ class CalibrationItem(pytest.Item):
 
     def _calibrate(self, evals: EvalSession) -> dict[str, Any]:
         from pytest_agenteval.calibration.analysis import analyze_calibration
-        from pytest_agenteval.calibration.document import calibration_json, store_calibration
+        from pytest_agenteval.calibration.results import calibration_json, store_calibration
         from pytest_agenteval.reports.calibration_report import calibration_page
 
         runner, plan = evals.runner, self.calibration

@@ -328,7 +328,7 @@ def explain_no_trials(reporter: Any, config: pytest.Config) -> None:
 def _calibrations(end: RunEnd, width: int) -> Iterator[StyledLine]:
     if not any(end.folder.glob("calibration-*.json")):  # as of nearly every run
         return
-    from pytest_agenteval.calibration.document import page_path, read_calibrations
+    from pytest_agenteval.calibration.results import page_path, read_calibrations
     from pytest_agenteval.reports.calibration_report import calibration_lines
 
     for calibration in read_calibrations(end.folder):
