@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from pytest_agenteval.graders.file_reading import parse_front_matter, parse_text
 from pytest_agenteval.graders.grader_settings import WrongSetting, brief, cut, path_at, paths, patterns, texts
@@ -15,8 +15,7 @@ from pytest_agenteval.tasks.globs import matches
 from pytest_agenteval.text.json_values import normal_text
 
 
-@dataclass(frozen=True, slots=True)
-class SelectedFile:
+class SelectedFile(NamedTuple):
     """One file's text or, where it has none that can be read, what it is instead."""
 
     path: str
