@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pytest_agenteval.calibration.results import read_calibrations
 from pytest_agenteval.compare.scoring.agreement import spearman
 from pytest_agenteval.reports.calibration_report import calibration_lines, format_shortfall
 from pytest_agenteval.session.calibration_items import shortfalls
@@ -158,6 +159,7 @@ def test_everything_that_was_answered_is_in_the_document(tmp_path: Path) -> None
     assert [vote["judge"] for vote in ask["votes"]] == ["perfect", "inverted"]
     assert f'"order": {4 * example["labels"]["order"]}' in ask["votes"][0]["raw"][0]
     assert len(found["rubric"]["digest"]) == 16
+    assert [each["noise"]["examples"] for each in found["measured"]] == [15] * 6
 
     for judge in found["judges"]:
         judge["usage"] = {"asks": 30, "tokens": 0, "cost_usd": None}
@@ -225,6 +227,13 @@ def test_dimensions_that_do_not_fit_beside_others_come_below_them(tmp_path: Path
     assert max(map(len, lines)) <= 80
     assert len([line for line in lines if line.startswith("    spearman ")]) == 2
     assert all(any(f"{name} {n}" in line for line in lines) for name in ("order", "tone") for n in range(4))
+
+
+def test_figures_of_another_version_are_left_out(tmp_path: Path) -> None:
+    """A run of a later release may hold what this one cannot show."""
+    for id, version in (("b", 1), ("a", 1), ("c", 2)):
+        (tmp_path / f"calibration-{id}.json").write_text(f'{{"v": {version}, "id": "{id}"}}')
+    assert [data["id"] for data in read_calibrations(tmp_path)] == ["a", "b"]
 
 
 @pytest.mark.parametrize(("value", "found"), [(0.6996, "0.699600"), (0.65, "0.65"), (None, "none: too few")])

@@ -11,6 +11,7 @@ from unicodedata import normalize
 import pytest
 
 from pytest_agenteval.graders.answers import AnswerMatches
+from pytest_agenteval.graders.grader import trait_of
 from pytest_agenteval.graders.tool_calls import CallsInOrder
 from pytest_agenteval.graders.workspace_files import FileExists
 from pytest_agenteval.records.evidence import Answer, Evidence, Outcome
@@ -53,6 +54,13 @@ def test_a_grader_is_a_frozen_value_with_a_version_and_a_threshold(grader: Any) 
     assert grader.__dataclass_params__.frozen
     assert set(grader.__slots__) == {field.name for field in fields(grader)}
     assert (grader.version in ("1", "2"), getattr(grader, "threshold", 1.0)) == (True, 1.0)
+
+
+def test_a_grader_that_says_nothing_of_itself_has_the_defaults() -> None:
+    """Documented in ``GraderTraits``: what is not declared is part of digests and verdicts all the same."""
+    said = {name: trait_of(object(), name) for name in ("version", "threshold", "quick", "rubric_digest")}
+    assert said == {"version": "1", "threshold": 1.0, "quick": False, "rubric_digest": ""}
+    assert (trait_of(None, "files"), trait_of(None, "names_tools")) == ({}, "")
 
 
 def test_lists_and_tuples_make_equal_graders() -> None:

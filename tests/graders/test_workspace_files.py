@@ -383,6 +383,13 @@ def test_an_agents_yaml_is_read_as_other_programs_read_it(text: str, expected: A
     assert FileValue("v.yaml", {"v": expected}).grade(files_evidence({"v.yaml": text})).score == 1.0
 
 
+def test_nothing_in_yaml_is_null_and_no_empty_text() -> None:
+    """In both ways to read it."""
+    nothing = files_evidence({"v.yaml": "v:\n"})
+    assert FileValue("v.yaml", {"v": None}).grade(nothing).score == 1.0
+    assert FileValue("v.yaml", {"v": {"exact": ""}}).grade(nothing).score == 0.0
+
+
 @pytest.mark.parametrize(
     "text", ['{"v": 1, "v": 2}', '\ufeff{"v": 2, "w": NaN}', '{"v": 2, "w": "\\ud83d"}', '{"v": 2.0}\n\n']
 )

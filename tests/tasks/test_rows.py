@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from pytest_agenteval.tasks.load import LoadedTask, load_suite, load_tasks
-from pytest_agenteval.tasks.row_tables import RowProblems, read_table
+from pytest_agenteval.tasks.row_tables import DatasetProblem, RowProblems, read_dataset, read_table
 from pytest_agenteval.tasks.suite_spec import TASK_KEYS, Rows, RowSource
 from pytest_agenteval.tasks.task_spec import Task
 from pytest_agenteval.text.errors import ProblemsFound
@@ -79,7 +81,13 @@ def test_rows_are_items_of_their_suite(pytester: pytest.Pytester, monkeypatch: p
 
 
 def test_cells_are_read_as_written(tmp_path: Path) -> None:
-    """A byte order mark, line breaks in quotes, blank lines and semicolons are as spreadsheets write them."""
+    """A byte order mark, line breaks in quotes, blank lines and semicolons are as spreadsheets write them.
+
+    A cell may be longer than the csv module allows by itself; the bound of the process stays as it was.
+    """
+    longest = csv.field_size_limit()
+    (long,) = rows(tmp_path, f"q\n{'x' * 200_000}\n", "  input: q\n")
+    assert (len(long.task.input["content"]), csv.field_size_limit()) == (200_000, longest)
     tasks = rows(tmp_path, '\ufeffid;q\r\n007;"a;b\r\nc"\r\n\r\n8;d\r\n', "  input: q\n")
     assert [(task.task.id, task.task.input["content"], task.line) for task in tasks] == [
         ("007", "a;b\r\nc", 2),
@@ -96,15 +104,18 @@ def test_cells_are_read_as_written(tmp_path: Path) -> None:
 def test_values_keep_their_types(tmp_path: Path) -> None:
     """A column that stands alone gives the row's own value; in a text it is written; nothing is left out."""
     lines = [{"id": 7, "q": "Why?", "n": 0.5, "deep": {"tags": ["a", "b"]}}, {"id": 8, "q": None, "n": 1}]
-    more = """  input: {content: "Q: {{ q }}", count: "{{ n }}", second: "{{ deep.tags[1] }}", always: null}
+    more = """  input: {content: "Q: {{ q }}", count: "{{ n }}", second: "{{ deep.tags[1] }}", always: null,
+          listed: [null, "{{ q }}"]}
   tags: "{{ deep.tags }}"
   graders: [{name: answer_contains, weight: "{{ n }}", config: {text: "{{ q }}"}}]
 """
     first, second = rows(tmp_path, "\n".join(map(json.dumps, lines)), more, file="data.jsonl")
     assert first.task.id == "7"
-    assert first.task.input == {"content": "Q: Why?", "count": 0.5, "second": "b", "always": None}
+    assert first.task.input == {"content": "Q: Why?", "count": 0.5, "second": "b", "always": None} | {
+        "listed": [None, "Why?"]
+    }
     assert (first.task.tags, first.task.graders[0].weight) == (("a", "b"), 0.5)
-    assert second.task.input == {"content": "Q: ", "count": 1, "always": None}
+    assert second.task.input == {"content": "Q: ", "count": 1, "always": None, "listed": [None]}
     assert (second.task.tags, second.task.graders[0].config) == ((), {})
 
 
@@ -117,6 +128,20 @@ def test_texts_are_read_as_numbers_json_and_lists(tmp_path: Path) -> None:
     assert first.task.input == {"content": "A", "args": {"a": [1]}, "names": ["x", "y"]}
     assert (first.task.graders[0].threshold, second.task.graders[0].threshold) == (0.5, None)
     assert second.task.input == {"content": "B", "names": []}
+
+
+def test_a_column_may_have_a_bar_in_its_name_and_name_the_split(tmp_path: Path) -> None:
+    """What stands behind the last bar is a way to read only where no column is called so."""
+    more = '  input: {content: "{{ a|b }}"}\n  split: "{{ part }}"\n'
+    first, second = rows(tmp_path, "a|b,part\nx,dev\ny,held_out\n", more)
+    assert (first.task.input, second.task.input) == ({"content": "x"}, {"content": "y"})
+    assert (first.task.split, second.task.split) == ("dev", "held_out")
+
+
+def test_rows_of_a_json_list_have_their_lines(tmp_path: Path) -> None:
+    """Each element is on the line where it begins, however many lines the one before has."""
+    table = '[\n{"q":\n "a"},\n\n{"q": "b"}, {"q": "c"}]\n'
+    assert [each.line for each in rows(tmp_path, table, "  input: q\n", file="data.json")] == [2, 5, 5]
 
 
 def test_ids_are_safe_and_unique(tmp_path: Path) -> None:
@@ -143,6 +168,8 @@ def test_rows_are_chosen(tmp_path: Path) -> None:
         ("data.csv", "id,q\n1,a,b\n2\n3,c\n", "  input: q\n", [("data.csv", 2), ("data.csv", 3)]),
         ("data.csv", 'id,q\n1,"a\nb\n', "  input: q\n", [("data.csv", 2)]),
         ("data.csv", "id,id\n1,2\n", "  input: id\n", [("data.csv", 1)]),
+        ("data.csv", "q,q\n1,a\n", "  input: {content: '{{ q | number }}'}\n", [("data.csv", 1)]),
+        ("data.json", '{"q": 1}', "  input: q\n", [("data.json", 1)]),
         (
             "data.jsonl",
             '{"q": 1}\n[]\n{"q": NaN}\n{"q"',
@@ -244,6 +271,36 @@ def test_without_the_package_a_dataset_says_what_to_install(
     with pytest.raises(ProblemsFound, match=r"pip install .*\[datasets\]") as wrong:
         rows_of_hub(tmp_path)
     assert [each.line for each in wrong.value.problems] == [3]
+
+
+class Split(list[Any]):
+    """The rows of one split, as the package datasets has them."""
+
+    column_names = ("q",)
+
+
+@pytest.mark.parametrize(
+    ("splits", "loaded", "read"),
+    [
+        (None, Split([{"q": "a"}]), ["a"]),
+        ("test", {"test": Split([{"q": "b"}]), "train": Split()}, ["b"]),
+        ("none", {"test": Split(), "train": Split()}, "'none'"),
+        (None, {"test": Split([{"q": "c"}])}, ["c"]),
+        (None, {"test": Split(), "train": Split()}, "none is named"),
+    ],
+)
+def test_one_split_of_a_saved_dataset_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, splits: str | None, loaded: Any, read: Any
+) -> None:
+    """It is named where there are several; which of them is not guessed."""
+    monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_from_disk=lambda folder: loaded))
+    if isinstance(read, str):
+        with pytest.raises(DatasetProblem) as wrong:
+            read_dataset(RowSource(), splits, tmp_path)
+        assert (wrong.value.found, wrong.value.expected[-11:]) == (read, "test, train")
+    else:
+        table = read_dataset(RowSource(), splits, tmp_path)
+        assert ([row.values["q"] for row in table.rows], table.columns) == (read, ("q",))
 
 
 def rows_of_hub(folder: Path) -> tuple[LoadedTask, ...]:
