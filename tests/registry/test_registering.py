@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -121,44 +122,7 @@ def test_a_conftest_offers_agents_models_and_tools(pytester: pytest.Pytester) ->
     run(pytester, "evals/c.json", "--agent-model=yes").assert_outcomes(passed=1)
 
 
-TWICE = """
-def first(registry):
-    registry.{kind}("mine", object)
-
-def pytest_agenteval_register(registry):
-    first(registry)
-    registry.{kind}("mine", object)
-"""
-
-
-@pytest.mark.parametrize("kind", ["agent", "model", "grader"])
-def test_a_name_that_is_claimed_twice_is_a_usage_error(pytester: pytest.Pytester, kind: str) -> None:
-    """Both claimants are shown, with file and line, before anything is collected."""
-    write(pytester.path, {"conftest.py": TWICE.format(kind=kind), "evals/task.json": task("greet")})
-
-    result = run(pytester)
-
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(
-        [f"ERROR: the {kind} name 'mine' is taken: by *conftest.py:3, and again by *conftest.py:7"]
-    )
-    assert "Traceback" not in str(result.stderr)
-
-
-def test_a_built_in_name_cannot_be_claimed_again(pytester: pytest.Pytester) -> None:
-    """Nobody gets another grader than the one that a task file names."""
-    conftest = POLITE.replace('"polite", Polite', '"answer_contains", Polite')
-    write(pytester.path, {"conftest.py": conftest, "evals/task.json": task("greet")})
-
-    result = run(pytester)
-
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(
-        ["ERROR: *'answer_contains' is taken: by *installed.py:*, and again by *conftest.py:*"]
-    )
-
-
-def test_a_second_claim_further_down_is_a_usage_error_too(pytester: pytest.Pytester) -> None:
+def test_a_second_claim_further_down_is_a_usage_error(pytester: pytest.Pytester) -> None:
     """Also where the second conftest is loaded in the midst of collecting: both are shown, nothing is run."""
     files = {"conftest.py": POLITE, "evals/suite.yaml": suite(), "evals/task.json": polite("fine")}
     write(pytester.path, {**files, "evals/down/conftest.py": POLITE, "evals/down/task.json": polite("other")})
@@ -174,8 +138,11 @@ def test_a_second_claim_further_down_is_a_usage_error_too(pytester: pytest.Pytes
 
 
 @pytest.mark.parametrize("folder", ["", "down/"])
-def test_a_wrong_claim_is_told_where_no_task_is_met(pytester: pytest.Pytester, folder: str) -> None:
-    """What a conftest offers is taken when it is loaded, and not only when a task first needs a name."""
+def test_a_built_in_name_cannot_be_claimed_again(pytester: pytest.Pytester, folder: str) -> None:
+    """Nobody gets another grader than the one that a task file names.
+
+    What a conftest offers is taken when it is loaded, and not only when a task first needs a name.
+    """
     conftest = POLITE.replace('"polite", Polite', '"answer_contains", Polite')
     write(pytester.path, {f"{folder}conftest.py": conftest, "down/test_plain.py": "def test_plain(): pass\n"})
 
@@ -183,7 +150,10 @@ def test_a_wrong_claim_is_told_where_no_task_is_met(pytester: pytest.Pytester, f
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     text = str(result.stdout) + str(result.stderr)
-    assert "'answer_contains' is taken: by" in text
+    assert re.search(
+        r"'answer_contains' is taken: by .*installed.py:\d+, and again by .*conftest.py:20", text
+    )
+    assert "Traceback" not in text
 
 
 BOT = """
