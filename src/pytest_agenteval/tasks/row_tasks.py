@@ -73,7 +73,7 @@ class RowTemplate:
     """A value of a suite file that is filled in with one row after another."""
 
     def __init__(self, value: Any, columns: Sequence[str]) -> None:
-        self._value, self._columns = value, columns
+        self.value, self._columns = value, columns
         self.problems: list[TemplateProblem] = []
         # Each text with columns, parsed once: what stands around them, and the columns.
         self._parsed: dict[str, tuple[list[str], list[_Column]]] = {}
@@ -87,7 +87,7 @@ class RowTemplate:
 
         Where the row has no value, the key of the map or the place in the list is left out.
         """
-        return self._fill(self._value, row)
+        return self._fill(self.value, row)
 
     def _fill(self, value: Any, row: Mapping[str, Any]) -> Any:
         if isinstance(value, str):
@@ -200,6 +200,12 @@ READINGS: Mapping[str, Callable[[Any], Any]] = {"number": _number, "json": _json
 SPLITS = ("dev", "held_out")
 _UNSAFE = re.compile(r"[\s/\\:\[\]\x00-\x1f\x7f\ud800-\udfff]+")  # halves of a character fit no file's name
 
+# Keys of a task that have another name in the suite's file.
+_KEYS: Mapping[KeyPath, KeyPath] = {
+    ("metadata", "failure_bucket"): ("bucket",),
+    ("input", "content"): ("input",),
+}
+
 
 class RowPlace(FrozenValue, frozen=True):
     """Where a row is: in a file, on a line. Of a dataset, which has no lines, ``file`` is None.
@@ -217,12 +223,9 @@ class RowPlace(FrozenValue, frozen=True):
 
     def problem(self, path: KeyPath, expected: str, found: str, hint: str = "") -> Problem:
         """Give the problem at a key of the task: on the row's line if the key differs from row to row."""
-        # The suite's file has a key of its own for the bucket.
-        of_bucket = path[:2] == ("metadata", "failure_bucket") and "bucket" in self.template
-        written = ("bucket",) if of_bucket else path
-        if has_columns(self.template, written):
+        if has_columns(self.template, path):
             return self.row_problem(path, expected, found, hint)
-        return _in_suite(self.suite, (*self.at, *written), expected, found, hint)
+        return _in_suite(self.suite, (*self.at, *_KEYS.get(path, path)), expected, found, hint)
 
     def row_problem(self, path: KeyPath, expected: str, found: str, hint: str = "") -> Problem:
         if self.file is not None:
@@ -274,7 +277,7 @@ def _tasks_of_table(
     if not table.rows and wrong.rows > before:
         return
     compiled = _compiled(rows, table, document, at)
-    place = partial(RowPlace, document, at, _as_written(rows), name, file)
+    place = partial(RowPlace, document, at, compiled.value, name, file)
     wanted = {
         column: value if isinstance(value, list | tuple) else (value,) for column, value in rows.where.items()
     }
@@ -299,12 +302,9 @@ def _is_meant(row: Row, wanted: Mapping[str, Sequence[Any]]) -> bool:
 def _compiled(rows: Rows, table: RowTable, document: ParsedDocument, at: KeyPath) -> RowTemplate:
     """Make the template of a task; raises ProblemsFound where it names unknown columns."""
     compiled = RowTemplate(_template(rows, table.columns), table.columns)
-    # Some keys of a task have another name in the suite's file.
-    keys: Mapping[KeyPath, KeyPath] = {
-        ("metadata", "failure_bucket"): ("bucket",),
-        ("input", "content"): ("input",),
-    }
-    wrong = [_in_suite(document, (*at, *keys.get(one.path, one.path)), *one[1:]) for one in compiled.problems]
+    wrong = [
+        _in_suite(document, (*at, *_KEYS.get(one.path, one.path)), *one[1:]) for one in compiled.problems
+    ]
     for column in (column for column in rows.where if column not in table.columns):
         known = f"a column: one of {nearest_names(column, table.columns)}"
         hint = did_you_mean(column, table.columns)
@@ -390,14 +390,6 @@ def _template(rows: Rows, columns: Sequence[str]) -> dict[str, Any]:
 def _column(text: str, columns: Sequence[str]) -> str:
     """Make a template of the bare name of a column; a text with columns in it is one already."""
     return text if "{{" in text and text not in columns else "{{" + text + "}}"
-
-
-def _as_written(rows: Rows) -> Mapping[str, Any]:
-    """Give the suite's own template of the rows, with a column in place of bare names."""
-    names = ("id", "bucket", "split", "input")
-    bare = {name: "{{column}}" for name in names if isinstance(getattr(rows, name), str) and name != "split"}
-    written = {name: value for name in (*names, "graders", *TASK_KEYS) if (value := getattr(rows, name))}
-    return {**written, **bare, "id": "{{column}}"}
 
 
 def _filled(
