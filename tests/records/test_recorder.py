@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.records.transcript import UNREAD_USAGE, ToolCall, Transcript, Usage
+from pytest_agenteval.records.transcript import UNREAD_USAGE, Ask, ToolCall, Transcript, Usage
 
 
 def call(id: str, place: int, result: object = None) -> ToolCall:
@@ -24,8 +26,8 @@ def test_a_call_that_was_seen_is_one_of_those_that_are_reported() -> None:
 def test_a_call_that_nobody_reports_stays() -> None:
     """Behind those that are reported, also where it equals one of them."""
     recorder = Recorder(lambda: 0.0)
-    for place in range(2):
-        recorder.end_call(recorder.begin_call(call("", place)), call("", place, "found"))
+    for _ in range(2):
+        recorder.end_call(recorder.begin_call(call("", 0)), call("", 0, "found"))
 
     recorder.add_returned(Transcript(calls=(call("", 0, "reported"),)))
 
@@ -40,3 +42,14 @@ def test_usage_is_paid_only_where_a_request_was_sent() -> None:
 
     recorder.add_usage(UNREAD_USAGE, is_paid=True)
     assert recorder.paid == UNREAD_USAGE
+
+
+def test_a_name_may_have_that_of_its_server_before_it() -> None:
+    """Where replies were seen, a reported call is one that was seen: by its tool, if by nothing else."""
+    recorder = Recorder(lambda: 0.0)
+    recorder.add_reply({"content": "Wait."}, (), Ask(1, 0.0, 1.0, Usage(1, 1, asks=1, attempts=1)))
+    recorder.begin_call(replace(call("seen", 0), tool="mcp__shop__search"))
+
+    recorder.add_returned(Transcript(calls=(replace(call("own", 0), args={"q": "Rice"}),)))
+
+    assert [each.tool for each in recorder.calls] == ["mcp__shop__search"]
