@@ -95,7 +95,7 @@ class Prompts:
     def recorded_by(self, record: PromptRecord) -> Prompts:
         """Give the same prompts for one trial; each that is read, included ones too, goes to ``record``."""
         prompts = copy(self)
-        prompts._record, prompts.names_read, prompts.broken = record, set(), None
+        prompts._record, prompts.names_read = record, set()
         prompts.texts = _RecordedTexts(self._texts, prompts)
         return prompts
 

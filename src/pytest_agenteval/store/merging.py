@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.store.journal_entry import NO_TAPE, JournalEntry, TranscriptLocation
-from pytest_agenteval.store.record_files import VERSION, replace_json
+from pytest_agenteval.store.record_files import VERSION
 from pytest_agenteval.store.run_documents import (
     AUDIT,
     ExtraRepetitions,
@@ -35,15 +35,14 @@ from pytest_agenteval.store.run_folder import (
     find_run,
     new_run,
     open_run,
-    planned_json,
     read_json,
     read_planned,
+    write_planned,
 )
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.formatting import pluralize
 from pytest_agenteval.text.json_values import compact_json
-from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 NOWHERE = TranscriptLocation("", 0, 0)
 
@@ -333,7 +332,7 @@ def join_runs(runs: Sequence[Run], results: Path, name: str, command: Sequence[s
             _copy(run.folder, folder, number)
         planned = _joined_plan(runs)
         if planned or any((run.folder / PLANNED).is_file() for run in runs):
-            replace_json(folder / PLANNED, KNOWN_SECRETS.value(planned_json(planned)))
+            write_planned(folder, planned)
         # If shards are missing, nobody knows which trials they planned.
         if header.shards is None:
             plans = [PlannedTrials.read(run.folder) for run in runs]
