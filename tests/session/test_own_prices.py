@@ -81,23 +81,27 @@ DOLLARS = "US dollars for a million tokens, 0 or more"
 REFUSED = [
     (
         '[prices."openai/x"]|input = 1|output = 2|cahced = 3',
-        '4: tool.agenteval.prices."openai/x": expected one of input, output, cached, cache_write, tiers, '
-        "as_of; "
-        "found unknown key 'cahced'; did you mean 'cached'?",
+        "4: tool.agenteval.prices.openai/x.cahced|  expected: one of as_of, cache_write, cached, input, "
+        "output, tiers|  found:    unknown key 'cahced'|  hint:     did you mean 'cached'?",
     ),
-    ("[prices]|# mine|x = {input = 1}", f"3: *.x: expected the key output: {DOLLARS}; found no output"),
-    ("[prices.x]|input = 1|output = -2", f"3: *.x: expected output: {DOLLARS}; found -2"),
-    ("[prices.x]|input = inf|output = 2", f"2: *.x: expected input: {DOLLARS}; found inf"),
-    ("[prices.x]|input = true|output = 2", f"2: *.x: expected input: {DOLLARS}; found True"),
+    ("[prices]|# mine|x = {input = 1}", f"3: *.x.output|  expected: {DOLLARS}|  found:    no key 'output'"),
+    ("[prices.x]|input = 1|output = -2", f"3: *.x.output|  expected: {DOLLARS}|  found:    -2 (number)"),
+    ("[prices.x]|input = inf|output = 2", f"2: *.x.input|  expected: {DOLLARS}|  found:    inf (number)"),
+    ("[prices.x]|input = true|output = 2", f"2: *.x.input|  expected: {DOLLARS}|  found:    true*"),
     (
         "[prices.x]|input = 1|output = 2|tiers = [{input = 2}]",
-        "4: *.x: expected above: a whole number of tokens, 1 or more; found None",
+        "4: *.x.tiers?0?.above|  expected: a whole number of tokens, 1 or more|  found:    no key 'above'",
     ),
-    ("[prices.x]|input = 1|output = 2|tiers = 5", "4: *.x: expected a list of tables such as *; found 5"),
+    (
+        "[prices.x]|input = 1|output = 2|tiers = 5",
+        "4: *.x.tiers|  expected: a list of tables such as *|  found:    5*",
+    ),
     (
         '[prices.x]|input = 1|output = 2|as_of = "last week"',
-        "4: *.x: expected as_of: a date such as 2026-11-23; found 'last week'",
+        "4: *.x.as_of|  expected: a date such as 2026-11-23|  found:    'last week' (text)",
     ),
+    ("[prices.x]|input = -1|output = -2", "2: *.x.input|*|pyproject.toml:3: *.x.output|*"),
+    ("[prices]|x = 5", "2: *.x|  expected: a map with input, output *|  found:    5 (number)"),
 ]
 
 
@@ -108,4 +112,5 @@ def test_what_is_no_price_is_refused_with_its_line(pytester: pytest.Pytester) ->
         write(pytester.path, {"pyproject.toml": text})
         with pytest.raises(UsageMistake) as refused:
             read_settings(pytester.parseconfig())
-        assert fnmatchcase(str(refused.value), f"pyproject.toml:{message}"), str(refused.value)
+        expected = f"pyproject.toml:{message}".replace("|", "\n")
+        assert fnmatchcase(str(refused.value), expected), str(refused.value)

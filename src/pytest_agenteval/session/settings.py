@@ -6,7 +6,7 @@ Imported in every pytest run, used or not: the standard library only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from pytest_agenteval.session.options import (
     SWITCH,
     Option,
     OptionValues,
+    RawValue,
     RepetitionRange,
     ValueType,
     choice,
@@ -25,10 +26,6 @@ from pytest_agenteval.session.options import (
     folder,
     names,
     path_or_name,
-    read_gate,
-    read_prices,
-    read_report_files,
-    read_variants,
     shard,
     switch,
     table,
@@ -46,6 +43,17 @@ if TYPE_CHECKING:
 RESULTS = ".agenteval/runs"
 TOOL_MODES: tuple[RecordMode, ...] = ("none", "once", "new_episodes", "all")
 CHAT_MODES: tuple[RecordMode, ...] = ("off", *TOOL_MODES)
+
+
+def by_function(name: str) -> Callable[[RawValue], Any]:
+    """Read a value by a function of ``option_formats``, which is imported when somebody sets the option."""
+
+    def parse(raw: RawValue) -> Any:
+        from pytest_agenteval.session import option_formats
+
+        return getattr(option_formats, name)(raw)
+
+    return parse
 
 
 ON_OR_OFF = choice("auto|no", "auto", "no")
@@ -81,7 +89,7 @@ class Settings(OptionValues):
     )
     variants: Option[tuple[Variant, ...]] = Option(
         "a variant: prompt files that replace the agent's own, tried beside them",
-        ValueType("NAME=PATH", read_variants, "NAME=PATH"),
+        ValueType("NAME=PATH", by_function("read_variants"), "NAME=PATH"),
         (),
         name="prompt",
         several=True,
@@ -148,14 +156,16 @@ class Settings(OptionValues):
     gate: Option[Mapping[str, Any] | None] = Option(
         "what each suite has to reach, comma lists, before what its suite.yaml says: score=0.8, "
         "not_worse=true, errored=0.05, ... (docs/gates.md); none switches every gate off",
-        ValueType("KEY=VALUE", read_gate, "KEY=VALUE, as in score=0.8,not_worse=true; or none"),
+        ValueType(
+            "KEY=VALUE", by_function("read_gate"), "KEY=VALUE, as in score=0.8,not_worse=true; or none"
+        ),
         {},
         several=True,
     )
     reports: Option[tuple[Path, ...]] = Option(
         "write the run's report to this file when it ends, told by its ending: .html, .md, ...; may be "
         "given again; none for no file",
-        ValueType("FILE", read_report_files, "a file's path, or a list of them"),
+        ValueType("FILE", by_function("read_report_files"), "a file's path, or a list of them"),
         (),
         name="report",
         several=True,
@@ -224,7 +234,7 @@ class Settings(OptionValues):
     )
     prices: Option[Mapping[str, ModelPrice]] = Option(
         "what models cost, in USD for a million tokens: input, output, cached, cache_write, tiers, as_of",
-        ValueType("", read_prices, "a table for each model"),
+        ValueType("", by_function("read_prices"), "a table for each model"),
         {},
         flag=None,
     )
