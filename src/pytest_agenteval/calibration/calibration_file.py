@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn, Protocol
+from typing import Annotated, Literal, NoReturn, Protocol
 
 from pytest_agenteval.calibration.labels import LabelledExample, describe_label_sources, read_labels
 from pytest_agenteval.compare.scoring.agreement import METRICS
 from pytest_agenteval.graders.judge.rubric import Rubric, read_rubric
 from pytest_agenteval.records.record import NOTHING, FrozenValue
-from pytest_agenteval.tasks.documents import ParsedDocument, read_bytes, read_document, short_path
+from pytest_agenteval.tasks.documents import ParsedDocument, read_document, short_path
+from pytest_agenteval.tasks.row_tables import read_text
 from pytest_agenteval.tasks.task_spec import (
     Count,
     Holds,
@@ -180,12 +181,7 @@ def _rubric(calibration: Calibration, document: ParsedDocument, rubrics: RubricN
         path = document.path.parent / calibration.rubric
         if not path.is_file():
             _refuse(document, ("rubric",), f"a file: {short_path(path)}", "none", _beside(path))
-        try:
-            text = read_bytes(path).decode("utf-8")
-        except UnicodeDecodeError as broken:
-            found = f"the byte 0x{broken.object[broken.start]:02x}"
-            raise ProblemsFound([Problem(short_path(path), None, (), "a text in UTF-8", found)]) from None
-        rubric = read_rubric(text, short_path(path))
+        rubric = read_rubric(read_text(path), short_path(path))
     else:
         names = rubrics.rubric_names
         if calibration.rubric not in names:
@@ -205,10 +201,10 @@ def _threshold_problems(
 ) -> Iterator[Problem]:
     for metric, value in calibration.thresholds.items():
         if metric not in (*METRICS, SCORED):
-            yield _problem(document, ("thresholds", metric), (*METRICS, SCORED), "figure", metric)
+            yield _unknown(document, ("thresholds", metric), (*METRICS, SCORED), "figure")
         for name in value if isinstance(value, Mapping) else ():
             if name not in rubric.names:
-                yield _problem(document, ("thresholds", metric, name), rubric.names, "dimension", name)
+                yield _unknown(document, ("thresholds", metric, name), rubric.names, "dimension")
 
 
 def _thresholds(calibration: Calibration, rubric: Rubric) -> Iterator[MetricThreshold]:
@@ -226,13 +222,15 @@ def _beside(path: Path) -> str:
         return ""
 
 
-def _problem(document: ParsedDocument, path: KeyPath, names: Any, kind: str, name: str) -> Problem:
-    expected, found = f"one of {', '.join(names)}", f"the unknown {kind} {name!r}"
-    return Problem(
-        short_path(document.path), document.line_of(path), path, expected, found, did_you_mean(name, names)
-    )
+def _unknown(document: ParsedDocument, path: KeyPath, names: Sequence[str], kind: str) -> Problem:
+    name = str(path[-1])
+    found, hint = f"the unknown {kind} {name!r}", did_you_mean(name, names)
+    return _problem(document, path, f"one of {', '.join(names)}", found, hint)
+
+
+def _problem(document: ParsedDocument, path: KeyPath, expected: str, found: str, hint: str = "") -> Problem:
+    return Problem(short_path(document.path), document.line_of(path), path, expected, found, hint)
 
 
 def _refuse(document: ParsedDocument, path: KeyPath, expected: str, found: str, hint: str = "") -> NoReturn:
-    problem = Problem(short_path(document.path), document.line_of(path), path, expected, found, hint)
-    raise ProblemsFound([problem])
+    raise ProblemsFound([_problem(document, path, expected, found, hint)])
