@@ -201,7 +201,7 @@ class RubricSpec(Spec, frozen=True, kw_only=True):
 
     name: Annotated[str, Meta(pattern=rf"^{_NAME.pattern}\Z"), expects(A_NAME)]
     version: Annotated[int | NamedBesideOthers, expects("a text or a whole number")]
-    scale: ScaleSpec
+    scale: Annotated[ScaleSpec, expects("a map with low and high")]
     dimensions: Annotated[
         Mapping[str, Annotated[Named, expects("what it asks, as text")]],
         Meta(min_length=1),
