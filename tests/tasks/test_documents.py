@@ -12,7 +12,13 @@ import yaml
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from pytest_agenteval.tasks.documents import lines_of_ids, parse_document, read_document
+from pytest_agenteval.tasks.documents import (
+    is_nearly_task,
+    lines_of_ids,
+    may_be_task,
+    parse_document,
+    read_document,
+)
 from pytest_agenteval.text.errors import KeyPath, ProblemsFound
 from tests.fresh_imports import imported_by
 
@@ -383,3 +389,57 @@ def test_ids_are_found_in_lists_of_any_ids(ids: list[str], nested: bool) -> None
     }.items():
         document = parse_document(Path(name), text.encode())
         assert lines_of_ids(document) == tuple(document.line_of((n, "id")) for n in range(len(ids)))
+
+
+# Common slips, and keys that are nearly those of a task.
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "hint"),
+    [
+        ('{"a": 1, // one\n "b": 2}', "task.json", "JSON has no comments"),
+        ('// one\n{"a": 1}', "task.json", "JSON has no comments"),
+        ('{"a": [1, 2, ]}', "task.json", "no comma stands behind the last entry"),
+        ('{"a": 1,\n}', "task.json", "no comma stands behind the last entry"),
+        ("{'a': 1}", "task.json", "JSON has texts in double quotes"),
+        ("a: 1\n---\nb: 2\n", "task.yaml", "several tasks of one file are a list"),
+        ("a: b: c\n", "task.yaml", "a text with ': ' in it stands in quotes"),
+        (" a: 1\nb: 2\n", "task.yaml", "begin in the same column"),
+        ("a:\n  - b\n - c\n", "task.yaml", "begin in the same column"),
+        ("a: 1\n b: 2\n", "task.yaml", "begin in the same column"),
+        ("a: {b: 1\nc: 2\n", "task.yaml", "a bracket or brace above is not closed"),
+        ('a: "b\nc: 2\n', "task.yaml", "a quote above is not closed"),
+        ("a: *b\n", "task.yaml", "a text that begins with * stands in quotes"),
+        ("a: @b\n", "task.yaml", "stands in quotes"),
+        ("a: é\n".encode("latin-1"), "task.yaml", "save the file as UTF-8"),
+        ("{}".encode("utf-16"), "task.json", "save the file as UTF-8"),
+    ],
+)
+def test_a_common_slip_is_told_with_the_way_out(text: str | bytes, name: str, hint: str) -> None:
+    """Readers' own words speak of tokens and property names."""
+    with pytest.raises(ProblemsFound) as caught:
+        parse_document(Path(name), text if isinstance(text, bytes) else text.encode())
+
+    (problem,) = caught.value.problems
+    assert hint in problem.hint
+
+
+@pytest.mark.parametrize(
+    "key", ["id", "ID", "_id", "idd", "ids", "uid", "graders", "grader", "greaders", "grades"]
+)
+def test_a_slip_of_one_letter_is_taken_for_the_key(key: str) -> None:
+    """A task would vanish with it."""
+    assert may_be_task([key])
+
+
+@pytest.mark.parametrize("key", ["idea", "name", "inputs", "grids", "leaders", ""])
+def test_a_word_of_its_own_is_not(key: str) -> None:
+    """Data beside the tasks of a suite has keys too."""
+    assert not may_be_task([key])
+
+
+def test_two_keys_nearly_so_make_a_task() -> None:
+    """An id alone may be anybody's."""
+    assert is_nearly_task({"ids": "a", "inputs": {}})
+    assert not is_nearly_task({"ids": "a", "name": "b"})
+    assert not is_nearly_task(["id", "input"])
