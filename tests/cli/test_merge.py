@@ -22,6 +22,7 @@ from pytest_agenteval.store.run_documents import (
     ExtraRepetitions,
     ExtraTrials,
     Looks,
+    PlannedTrials,
     RunAudit,
     RunGates,
     SuiteGate,
@@ -365,6 +366,23 @@ def test_runs_of_several_machines_are_one(capsys: pytest.CaptureFixture[str]) ->
     assert (run.header.started_at, run.header.ended_at) == (HEADER.started_at, "2026-11-21T10:30:15+00:00")
     assert [model.name for model in run.header.models] == ["claude", "gpt"]
     assert ("claude" in out, "gpt" in out) == (True, True)
+
+
+@pytest.mark.parametrize("both", [True, False])
+def test_a_joined_run_knows_its_trials_where_all_its_parts_do(
+    capsys: pytest.CaptureFixture[str], both: bool
+) -> None:
+    """A list without those of one part would have them run again, or never."""
+    for name, is_written in (("a", True), ("b", both)):
+        folder = stored(name.upper(), [tried(name)])
+        if is_written:
+            PlannedTrials.of([key(name, 1, "claude")]).write(folder)
+
+    assert merge(capsys, "A", "B", "--into=C", "-q")[0] == 0
+    planned = PlannedTrials.read(RUNS / "C")
+    assert (planned.keys if planned else None) == (
+        {key(name, 1, "claude") for name in "ab"} if both else None
+    )
 
 
 def test_looks_of_several_suites_stay_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,7 @@ from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.journal_entry import started_line
 from pytest_agenteval.store.journal_writer import JournalWriter
 from pytest_agenteval.store.record_files import encode_line
-from pytest_agenteval.store.run_folder import planned_json
+from pytest_agenteval.store.run_folder import write_planned
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.text.json_values import compact_json
 from tests.store.samples import FULL, plan
@@ -91,12 +91,13 @@ def test_why_there_was_no_score_is_read_as_one_of_the_closed_list(run: Run) -> N
     assert (crashed.undecided, crashed.crashed) == ("grader_crash", True)
 
 
-def test_what_is_begun_and_planned_is_written_as_before(run: Run) -> None:
+def test_what_is_begun_and_planned_is_written_as_before(run: Run, tmp_path: Path) -> None:
     """The header too."""
     begun = [plan("t1"), plan("unjudged", attempt=2), plan("never")]
     lines = [encode_line(started_line(each, "2026-11-21T09:30:15Z")) for each in begun]
     journal = (STORED / "journal-main.jsonl").read_bytes()
     assert journal.startswith(b"".join(lines).replace(b'"rules"', b'"baseline"'))
     assert (STORED / "run.json").read_text() == compact_json(run.header.to_json()) + "\n"
-    assert (STORED / "planned.json").read_text() == compact_json(planned_json(run.planned)) + "\n"
+    write_planned(tmp_path, run.planned)
+    assert (STORED / "planned.json").read_bytes() == (tmp_path / "planned.json").read_bytes()
     assert json.loads((STORED / "planned.json").read_text())["v"] == 1

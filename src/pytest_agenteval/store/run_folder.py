@@ -211,10 +211,6 @@ def planned_groups(trials: Iterable[tuple[TrialKey, str]]) -> tuple[PlannedGroup
     )
 
 
-def planned_json(groups: Iterable[PlannedGroup]) -> dict[str, Any]:
-    return {"v": VERSION, "groups": [group.to_json() for group in groups]}
-
-
 def read_planned(data: Mapping[str, Any]) -> tuple[PlannedGroup, ...]:
     return tuple(map(PlannedGroup.from_json, data["groups"]))
 
@@ -301,7 +297,9 @@ def end_run(folder: Path, ended_at: str, exit_status: int, died: Iterable[str] =
 
 def write_planned(folder: Path, groups: Iterable[PlannedGroup]) -> None:
     """Write what the run plans to do; every worker may do so, as all of them write the same."""
-    replace_json(folder / PLANNED, KNOWN_SECRETS.value(planned_json(groups)))
+    replace_json(
+        folder / PLANNED, KNOWN_SECRETS.value({"v": VERSION, "groups": [group.to_json() for group in groups]})
+    )
 
 
 def read_header(folder: Path) -> RunHeader:
