@@ -291,6 +291,11 @@ def test_testable_buckets_share_the_level() -> None:
     assert significant([ExactTest(0.012, 0.001), tests[1]]) == [True, False]
 
 
+def test_what_is_significant_leaves_its_share_to_the_rest() -> None:
+    """Holm's step: after the first is set aside the second is tested at the whole level."""
+    assert significant([ExactTest(0.001, 0.0001), ExactTest(0.02, 0.0001)]) == [True, True]
+
+
 def test_a_false_one_among_them_is_as_rare_as_the_level_says() -> None:
     """Three tests of nothing beside one that found something: counted over all that the three can show."""
     can_show = [[LEVEL / 8, LEVEL / 2, 1.0], [LEVEL / 3.5, LEVEL / 3, 1.0], [LEVEL / 3.5, LEVEL / 3, 1.0]]
