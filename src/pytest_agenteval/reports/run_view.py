@@ -163,9 +163,14 @@ class RunView(FrozenValue, frozen=True):
 
     def label(self, suite: SuiteView) -> str:
         """Name a suite of this run, with its model where the run has several."""
-        name = one_line(suite.suite, MOST_NAME) or NOT_KNOWN
-        several = len({other.who for other in self.suites}) > 1
-        return f"{name}[{one_line(suite.who, MOST_NAME)}]" if several else name
+        return suite_label(suite, self.suites)
+
+
+def suite_label(suite: SuiteView, suites: Sequence[SuiteView]) -> str:
+    """Name one of these suites, with its model where they have several."""
+    name = one_line(suite.suite, MOST_NAME) or NOT_KNOWN
+    several = len({other.who for other in suites}) > 1
+    return f"{name}[{one_line(suite.who, MOST_NAME)}]" if several else name
 
 
 def view_of(run: Run) -> RunView:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from pytest_agenteval.agents.forms import takes_model
 from pytest_agenteval.processes.startup import freeze_once
-from pytest_agenteval.records.plan import OWN_MODEL, Conditions, PlannedTask, TrialKey
+from pytest_agenteval.records.plan import Conditions, PlannedTask, TrialKey
 from pytest_agenteval.records.transcript import NO_ANSWER, used_other_models
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.registry.registration import get_registry
@@ -47,7 +46,6 @@ from pytest_agenteval.session.settings_reading import read_settings
 from pytest_agenteval.session.stash import eval_session_key
 from pytest_agenteval.store.run_documents import SuiteGate
 from pytest_agenteval.text.errors import UsageMistake
-from pytest_agenteval.text.formatting import pluralize
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 if TYPE_CHECKING:
@@ -97,10 +95,9 @@ class EvalSession:
         self.gates: tuple[SuiteGate, ...] = ()
         self.extra: ExtraItems | None = None
         self.sharded: ShardedItems | None = None
-        self._empty_selection = ""
-        self._unreadable: tuple[str, ...] = ()
-        self._silent_agents: dict[str, None] = {}
-        self._other_models: set[str] = set()
+        self.selection_remarks: list[str] = []  # why nothing was selected, or what could not be chosen from
+        self.silent_agents: dict[str, None] = {}  # that missed with empty answers, in order
+        self.agents_with_other_models: set[str] = set()  # than the one that was named
 
     def _schemas(self, root: Path) -> SchemaSource:
         """Give where the tools of MCP servers are looked up, and whether the servers may be used for it."""
@@ -194,48 +191,14 @@ class EvalSession:
         # ``cached_property`` stores its value in this dictionary; reading ``runner`` itself would make it.
         return "runner" in self.__dict__
 
-    def remarks(self) -> Iterator[str]:
-        """Give lines about what this process has neither run nor saved although the user may expect it."""
-        if self.refusal:
-            return
-        if self._empty_selection:
-            yield self._empty_selection
-        if self.is_empty_shard and self.sharded is not None:
-            number, total = self.settings.shard or (1, 1)
-            left = pluralize(len(self.sharded.others), "test")
-            yield f"shard {number} of {total} has nothing to do: the other shards have {left}"
-        yield from self._unreadable
-        if self.stored is not None:
-            yield from self.stored.remarks()
-        # In other processes the header shows it.
-        if self.reuse_summary and hasattr(self.config, "workerinput"):
-            yield self.reuse_summary
-        for agent in self._silent_agents:
-            yield f"{agent}: the agent answered nothing in trials that missed: each had an empty answer"
-        if self.settings.models and self.stored is None:
-            agents = {
-                item.task.agent
-                for item in self.selected
-                if item.task.form and not item.case.model.offline and item.case.model.id != OWN_MODEL
-            }
-            # Agents that used other models are left out: the tables show which models they used.
-            for agent in sorted(agents - self._other_models):
-                if not takes_model(self.registry.agent_factory(agent)):
-                    yield f"--agent-model has no effect on {agent}: it takes neither `model` nor `model_url`"
-        yield from self.failed_hooks.values()
-        for line in self.registry.broken_benchmarks:
-            yield f"warning: {line}"
-        for problem in self.runner.report.unsaved if self.has_runner else ():
-            yield f"recordings not written: {problem.file}: {problem.found}"
-
     def note_answer(self, trial: Trial) -> None:
         """Remember an agent that used another model than the named one, or that forgot its ``return``."""
         if used_other_models(trial.transcript.doubtful_events):
-            self._other_models.add(trial.key.agent)
+            self.agents_with_other_models.add(trial.key.agent)
         if trial.ending not in ("missed", "failed") or trial.outcome.answer.text:
             return
         if any(event.kind == NO_ANSWER for event in trial.transcript.events):
-            self._silent_agents[trial.key.agent] = None
+            self.silent_agents[trial.key.agent] = None
 
     @staticmethod
     def complete_report(item: pytest.Item, report: pytest.TestReport) -> None:
@@ -252,7 +215,7 @@ class EvalSession:
 
     def note_no_match(self, offered: Sequence[pytest.Item]) -> None:
         """Remember why ``-k`` or ``-m`` left no item, with the nearest names."""
-        self._empty_selection = no_match_reason(self.config.option, offered)
+        self.selection_remarks += filter(None, [no_match_reason(self.config.option, offered)])
 
     def select(self, items: list[pytest.Item]) -> list[pytest.Item]:
         """Reduce ``items``, in place, to those that are to be run; return those left out."""
@@ -291,12 +254,12 @@ class EvalSession:
         try:
             earlier = get_run_info(self.config).earlier if self.settings.only else None
             if earlier is not None:
-                self._unreadable = tuple(
-                    f"{earlier.name}: {problem}" for problem in unselectable_lines(self.settings, earlier)
-                )
+                problems = unselectable_lines(self.settings, earlier)
+                self.selection_remarks += [f"{earlier.name}: {problem}" for problem in problems]
             selected = select(self.settings, trials, earlier)
             if earlier is not None and not selected:
-                self._empty_selection = empty_selection_reason(self.settings, trials, earlier)
+                reason = empty_selection_reason(self.settings, trials, earlier)
+                self.selection_remarks[:0] = filter(None, [reason])
             return selected
         except UsageMistake as mistake:
             self.refuse(mistake)

@@ -18,7 +18,7 @@ from pytest_agenteval.compare.pairing import ComparedRun, compared_run
 from pytest_agenteval.compare.scoring.power import null_mean, null_pass_hat_k
 from pytest_agenteval.records.record import FrozenValue, from_builtins
 from pytest_agenteval.reports.group_statistics import group_by_task
-from pytest_agenteval.reports.run_view import RunView, SuiteView, entries_by_group, view_of
+from pytest_agenteval.reports.run_view import SuiteView, entries_by_group, suite_label, suite_views
 from pytest_agenteval.reports.run_warnings import look_lines
 from pytest_agenteval.session.planning.suites import Suites, tasks_of_suite
 from pytest_agenteval.session.settings import Settings
@@ -233,13 +233,9 @@ class JudgedRun:
         return self._named is not None or any(gate.baseline for gate in self.gates.values())
 
     @cached_property
-    def view(self) -> RunView:
-        return view_of(self.run)
-
-    @cached_property
     def suites(self) -> list[SuiteView]:
         """The suites, each with one model, that have a gate."""
-        return [suite for suite in self.view.suites if suite.suite in self.gates]
+        return [suite for suite in suite_views(self.run) if suite.suite in self.gates]
 
     @cached_property
     def old(self) -> ComparedRun | None:
@@ -342,7 +338,7 @@ class JudgedRun:
         else:
             trouble = self.troubles.get(suite.suite, "") if names_baseline else "its gate names no baseline"
         return GatedSuite(
-            label=self.view.label(suite),
+            label=suite_label(suite, suite_views(self.run)),
             gate=self.gates[suite.suite],
             score=total.mean.mean if total.mean else None,
             pass_hat_k=total.pass_hat_k.value if total.pass_hat_k else None,

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 
+from pytest_agenteval.agents.forms import takes_model
 from pytest_agenteval.engine.executor import UnusedRecordings, merge_unused
 from pytest_agenteval.engine.jobs import standings_of_run
+from pytest_agenteval.records.plan import OWN_MODEL
 from pytest_agenteval.records.record import NOTHING, Record
 from pytest_agenteval.session.run_info import get_run_info
 from pytest_agenteval.session.stash import (
@@ -140,16 +142,45 @@ def _unused_recording_lines(cassettes: Mapping[str, UnusedRecordings]) -> Iterat
 
 
 def _session_lines(config: pytest.Config, evals: EvalSession | None) -> Iterator[str]:
+    """Give lines about what this process has neither run nor saved although the user may expect it."""
+    if evals is not None and evals.refusal:
+        return
     if evals is not None:
-        yield from evals.remarks()
-        # In other processes the header shows it.
-        if hasattr(config, "workerinput"):
+        yield from evals.selection_remarks
+        if evals.is_empty_shard and evals.sharded is not None:
+            number, total = evals.settings.shard or (1, 1)
+            left = pluralize(len(evals.sharded.others), "test")
+            yield f"shard {number} of {total} has nothing to do: the other shards have {left}"
+        if evals.stored is not None:
+            yield from evals.stored.remarks()
+        if hasattr(config, "workerinput"):  # in other processes the header shows these
+            yield from filter(None, [evals.reuse_summary])
             yield from not_tasks_lines(evals)
-        if evals.refusal:
-            return
+        for agent in evals.silent_agents:
+            yield f"{agent}: the agent answered nothing in trials that missed: each had an empty answer"
+        yield from _agents_without_model(evals)
+        yield from evals.failed_hooks.values()
+        yield from (f"warning: {line}" for line in evals.registry.broken_benchmarks)
+        for problem in evals.runner.report.unsaved if evals.has_runner else ():
+            yield f"recordings not written: {problem.file}: {problem.found}"
         yield from _unused_workspaces(evals)
         yield from evals.planner.missing_agents()
     yield from _suite_hints(config)
+
+
+def _agents_without_model(evals: EvalSession) -> Iterator[str]:
+    """Name the agents on which ``--agent-model`` has no effect."""
+    if not evals.settings.models or evals.stored is not None:
+        return
+    agents = {
+        item.task.agent
+        for item in evals.selected
+        if item.task.form and not item.case.model.offline and item.case.model.id != OWN_MODEL
+    }
+    # Agents that used other models are left out: the tables show which models they used.
+    for agent in sorted(agents - evals.agents_with_other_models):
+        if not takes_model(evals.registry.agent_factory(agent)):
+            yield f"--agent-model has no effect on {agent}: it takes neither `model` nor `model_url`"
 
 
 def _suite_hints(config: pytest.Config) -> list[str]:
