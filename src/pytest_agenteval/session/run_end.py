@@ -114,7 +114,7 @@ class RunEnd:
             )
         self.run.header, _ = read_header_or_name(self.folder)
         self._end_xml(session)
-        if self.info.reports:
+        if self.settings.reports:
             problems += self._write_reports()
         if self.settings.comment is not None:
             problems += self._write_comment(self.settings.comment)
@@ -143,7 +143,7 @@ class RunEnd:
 
         scorecards = get_registry(self.config).scorecards()
         source = judged_source(self.run, self.verdict, self.info.baseline, scorecards)
-        for path in self.info.reports:
+        for path in self.settings.reports:
             try:
                 write_report(path, source)
                 self.reports.append(path)

@@ -195,7 +195,7 @@ def _speaks_for_run(config: pytest.Config) -> bool:
     if hasattr(config, "workerinput"):
         return False
     info = config.stash.get(run_info_key, None)
-    if info is None or not (info.folder / "run.json").exists():
+    if info is None:
         return False
     from pytest_agenteval.session.run_info import was_started
 

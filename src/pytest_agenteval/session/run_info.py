@@ -32,7 +32,6 @@ class RunInfo(NamedTuple):
       those of ``--agent-regrade``, ``--agent-reuse`` and ``--agent-baseline`` (a run or a file). All are
       found before this run becomes the latest.
     - ``baseline_name`` is how another machine finds the baseline of a shard, when all shards are merged.
-    - ``reports`` are the files of ``--agent-report``.
     - ``resuming`` is the word, which no agent can guess, after which a runner of GitHub Actions obeys again.
     - ``resumed_at`` is when this pytest went on with the run in ``folder``; empty in a new run.
     """
@@ -47,7 +46,6 @@ class RunInfo(NamedTuple):
     earlier: Path | None = None
     regraded: tuple[Path, ...] = ()
     baseline: Path | None = None
-    reports: tuple[Path, ...] = ()
     mistake: str = ""
     resuming: str = ""
     baseline_name: str = ""
@@ -166,7 +164,6 @@ def _new_run(config: pytest.Config, settings: Settings) -> RunInfo:
         earlier=earlier,
         regraded=_runs_named(settings, "regrade", root) if settings.regrade else (),
         baseline=_baseline(settings, root) if settings.baseline else None,
-        reports=settings.reports,
         baseline_name=baseline_name,
         reused=_runs_named(settings, "reuse", root) if settings.reuse else (),
         resuming=os.urandom(16).hex(),

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import NamedTuple, TypeVar, get_args
+from typing import NamedTuple, get_args
 
 import pytest
 
@@ -17,7 +17,7 @@ from pytest_agenteval.chat.models import FORMER_NAMES
 from pytest_agenteval.records.plan import PlannedTask, TrialKey
 from pytest_agenteval.records.trial import Ending
 from pytest_agenteval.session.options import Shard
-from pytest_agenteval.session.planning.parametrization import PlannedItem
+from pytest_agenteval.session.planning.parametrization import PlannedItem, trial_key
 from pytest_agenteval.session.settings import RESULTS, Settings
 from pytest_agenteval.store.record_files import encode_line
 from pytest_agenteval.store.run_folder import find_run
@@ -27,10 +27,8 @@ from pytest_agenteval.text.formatting import pluralize
 
 ENDINGS = (*get_args(Ending), "limited", "not_run")
 
-T = TypeVar("T", bound=PlannedItem)
 
-
-def select(settings: Settings, trials: Iterable[T], earlier: Path | None) -> list[T]:
+def select(settings: Settings, trials: Iterable[PlannedItem], earlier: Path | None) -> list[PlannedItem]:
     """Keep the trials that are to be run; each option narrows what the one before has left."""
     # ``earlier`` is the run that ``--agent-only`` chooses from.
     selected = _of_split(settings, trials)
@@ -38,9 +36,7 @@ def select(settings: Settings, trials: Iterable[T], earlier: Path | None) -> lis
         endings_by_key = _endings(earlier)
         endings = set(_parse_only(settings.only)[0])
         selected = [
-            trial
-            for trial in selected
-            if endings & endings_by_key.get(trial.case.plan(trial.task).key, {"not_run"})
+            trial for trial in selected if endings & endings_by_key.get(trial_key(trial), {"not_run"})
         ]
     if settings.sample is not None:
         sampled = sample((trial.task for trial in selected), settings.sample, settings.seed)
@@ -48,7 +44,7 @@ def select(settings: Settings, trials: Iterable[T], earlier: Path | None) -> lis
     return selected
 
 
-def empty_selection_reason(settings: Settings, trials: Iterable[T], earlier: Path) -> str:
+def empty_selection_reason(settings: Settings, trials: Iterable[PlannedItem], earlier: Path) -> str:
     """Say where endings were looked up, for a selection that has come out empty."""
     number = len(_of_split(settings, trials))
     reason = f"--agent-only={settings.only}: nothing to try: none of {pluralize(number, 'trial')} ended so"
@@ -98,7 +94,7 @@ def earlier_run(settings: Settings, root: Path) -> Path:
         return find_run(settings.results or root / RESULTS, name or "latest")
 
 
-def _of_split(settings: Settings, trials: Iterable[T]) -> list[T]:
+def _of_split(settings: Settings, trials: Iterable[PlannedItem]) -> list[PlannedItem]:
     return [trial for trial in trials if settings.split in ("all", trial.task.split)]
 
 

@@ -90,7 +90,7 @@ class CodeTasks:
             found = f"{read.name!r}, which is also the name of {other}"
             raise ProblemsFound([place.problem(("name",), "a name that no other suite has", found)])
         try:
-            return read, self._planner.suites.resources_in_code(read, place.file)
+            return read, self._planner.suites.resources_of(read, place.file)
         except ProblemsFound as wrong:
             file, line = place.problem((), "", "").file, place.line
             raise ProblemsFound(

@@ -50,19 +50,6 @@ class SuiteResources(Record, frozen=True):
     files: tuple[Path, ...] = ()  # those that were read for the tools
 
 
-def load_suite_resources(suite: Suite, file: Path, root: Path, sources: ToolSources) -> SuiteResources:
-    """Find what a suite file names; raises ProblemsFound for what is not there or cannot be read."""
-    cassettes = dict(enumerate(suite.cassettes))
-    shared = suite_paths(file.parent, "cassettes", cassettes, root / "cassettes", root, "file or folder")
-    tools = find_tools(suite, file, recordings_of(file, root), root, sources) if suite.tools else ()
-    return SuiteResources(
-        tools=tuple(entry.planned for entry in tools),
-        names=tuple(name for entry in tools for name in entry.names),
-        shared=tuple(map(str, shared)),
-        files=tuple(path for entry in tools for path in entry.files),
-    )
-
-
 def recordings_of(file: Path, root: Path) -> str:
     """Give the path of a file's recordings, without suffix: its path with ``cassettes/`` for ``evals/``."""
     top = str(root).rstrip(os.sep) + os.sep
@@ -185,9 +172,18 @@ class Suites:
             self._suites[file] = self._load(file)
         return self._suites[file]
 
-    def resources_in_code(self, suite: Suite, file: Path) -> SuiteResources:
-        """Find what a suite names that is written in Python; raises ProblemsFound."""
-        return load_suite_resources(suite, file, self._root, self._sources)
+    def resources_of(self, suite: Suite, file: Path) -> SuiteResources:
+        """Find what a suite names; raises ProblemsFound for what is not there or cannot be read."""
+        root = self._root
+        cassettes = dict(enumerate(suite.cassettes))
+        shared = suite_paths(file.parent, "cassettes", cassettes, root / "cassettes", root, "file or folder")
+        tools = find_tools(suite, file, recordings_of(file, root), root, self._sources) if suite.tools else ()
+        return SuiteResources(
+            tools=tuple(entry.planned for entry in tools),
+            names=tuple(name for entry in tools for name in entry.names),
+            shared=tuple(map(str, shared)),
+            files=tuple(path for entry in tools for path in entry.files),
+        )
 
     def take_in_code(self, suite: Suite, place: str) -> str:
         """Claim the name of a suite written in Python; return the place of another that has it, if any."""
@@ -240,7 +236,7 @@ class Suites:
         try:
             suite = load_suite(file)
             self._take_name(suite.name, file)
-            resources = load_suite_resources(suite, file, self._root, self._sources)
+            resources = self.resources_of(suite, file)
             prompts = (Path(os.path.normpath(folder / name)) for name in suite.prompts.values())
             named = [*resources.files, *map(Path, resources.shared), *prompts]
             if suite.tasks:  # the files and folders whose rows are tasks
