@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, Unpack, overload
@@ -14,6 +14,7 @@ from msgspec.structs import astuple, replace
 
 from pytest_agenteval.engine.jobs import TrialJob
 from pytest_agenteval.records.plan import Plan
+from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.transcript import NO_USAGE, ToolCall, Transcript
 from pytest_agenteval.records.trial import TapeCounts, Trial, part_paid
 from pytest_agenteval.session.api.code_tasks import TaskReference
@@ -30,7 +31,7 @@ from pytest_agenteval.session.api.running import (
     single_or_trials,
     tool_calls,
 )
-from pytest_agenteval.session.api.suite import CodePlace, GraderReference, calling_place
+from pytest_agenteval.session.api.suite import AgentReference, CodePlace, GraderReference, calling_place
 from pytest_agenteval.session.eval_session import EvalSession
 from pytest_agenteval.session.item_reports import call_trial_finished
 from pytest_agenteval.tasks.documents import path_in_root
@@ -117,12 +118,21 @@ class AgentEval:
         self, task: TaskReference, *, repetitions: int, **options: Unpack[RunKeywords]
     ) -> Trial | Trials: ...
     def run(
-        self, task: TaskReference, *, repetitions: int = 1, **options: Unpack[RunKeywords]
+        self,
+        task: TaskReference,
+        *,
+        agent: AgentReference | None = None,
+        model: str | None = None,
+        repetitions: int = 1,
+        record: str | None = None,
+        record_chat: str | None = None,
+        judge: Sequence[str] = (),
+        settings: Mapping[str, Any] = NOTHING,
     ) -> Trial | Trials:
         """Try one task, as ``pytest_agenteval.run`` does, and write it down in the session's run."""
         refuse_running_loop("run")
-        given = RunOptions(repetitions=repetitions, **options)
-        plans = self._plans(task, given, calling_place())
+        options = RunOptions(agent, model, repetitions, record, record_chat, judge, settings)
+        plans = self._plans(task, options, calling_place())
         trials = self._environment.carry_out(list(map(TrialJob, plans)))
         return single_or_trials(trials, plans, self._environment)
 
@@ -135,11 +145,20 @@ class AgentEval:
         self, task: TaskReference, *, repetitions: int, **options: Unpack[RunKeywords]
     ) -> Coroutine[Any, Any, Trial | Trials]: ...
     def arun(
-        self, task: TaskReference, *, repetitions: int = 1, **options: Unpack[RunKeywords]
+        self,
+        task: TaskReference,
+        *,
+        agent: AgentReference | None = None,
+        model: str | None = None,
+        repetitions: int = 1,
+        record: str | None = None,
+        record_chat: str | None = None,
+        judge: Sequence[str] = (),
+        settings: Mapping[str, Any] = NOTHING,
     ) -> Coroutine[Any, Any, Trial | Trials]:
         """Do what ``run`` does in a test that is a coroutine."""
-        given = RunOptions(repetitions=repetitions, **options)
-        return self._arun(self._plans(task, given, calling_place()))
+        options = RunOptions(agent, model, repetitions, record, record_chat, judge, settings)
+        return self._arun(self._plans(task, options, calling_place()))
 
     async def _arun(self, plans: list[Plan]) -> Trial | Trials:
         trials = await self._environment.carry_out_async(list(map(TrialJob, plans)))
