@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -50,16 +50,19 @@ if TYPE_CHECKING:
     pass
 
 
-@contextmanager
-def recording_spans(scope: Scope, recorder: Recorder, *, set_up: bool) -> Iterator[None]:
+def recording_spans(scope: Scope, recorder: Recorder, *, set_up: bool) -> AbstractContextManager[None]:
     """Add the spans that begin inside to the transcript; if model requests were seen, only their times.
 
     ``set_up`` means that the suite requires OpenTelemetry: raises NotInstalled if it cannot be imported.
     """
     # It costs nothing if the process does not use an OpenTelemetry SDK.
     if not (set_up or "opentelemetry.sdk.trace" in sys.modules):
-        yield
-        return
+        return nullcontext()
+    return _recording_spans(scope, recorder, set_up=set_up)
+
+
+@contextmanager
+def _recording_spans(scope: Scope, recorder: Recorder, *, set_up: bool) -> Iterator[None]:
     try:
         from pytest_agenteval.engine.otel_processor import PROCESSOR, attach
     except ImportError as missing:

@@ -52,16 +52,10 @@ class TimeWatch:
             self._in_threads.discard(budget)
             self._acting -= 1
 
-    @contextmanager
-    def setup(self) -> Iterator[None]:
-        """Charge no agent on the loop for what holds it up here, such as imports."""
-        began = time.monotonic()
-        try:
-            yield
-        finally:
-            held_up = time.monotonic() - began
-            self._on_loop.seconds += held_up
-            self._due += held_up
+    def hold_up(self, seconds: float) -> None:
+        """Charge no agent on the loop for what held it up just now, such as the setup of another trial."""
+        self._on_loop.seconds += seconds
+        self._due += seconds
 
     def catch_up(self) -> None:
         """Count what has stopped agents since the last look; does nothing outside the loop's thread."""

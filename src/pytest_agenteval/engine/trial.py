@@ -10,6 +10,7 @@ from copy import deepcopy
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -68,6 +69,7 @@ from pytest_agenteval.records.transcript import (
 )
 from pytest_agenteval.records.trial import (
     NO_ERROR,
+    NO_TAPE,
     NO_TOOLS,
     Digests,
     ErrorDetails,
@@ -305,12 +307,18 @@ class _TrialRun:
 
     async def act(self) -> None:
         """Let the agent act, and look at what it left behind, also after a crash."""
-        with self.context.time.setup():
+        began = monotonic()
+        try:
             box = self._tool_box()
             requests = InterceptedRequests(self.plan, box, self.recorder, self._model_traffic)
+        finally:
+            self.context.time.hold_up(monotonic() - began)
         self.instance = await self._get_instance(requests)
-        with self.context.time.setup():
+        began = monotonic()
+        try:
             self._set_up(box)
+        finally:
+            self.context.time.hold_up(monotonic() - began)
         # The end is looked at inside: meanwhile, nothing that the agent has left running can send requests.
         with requests.answering() as scope:
             try:
@@ -452,8 +460,11 @@ class _TrialRun:
         # Not closed: an agent that is made here, and threads that it starts, serve later trials too.
         with requests.answering(closing=False):
             if not self.context.has_own_agent(task):
-                with self.context.time.setup():
+                began = monotonic()
+                try:
                     return self.context.make_agent_instance(task, variant)
+                finally:
+                    self.context.time.hold_up(monotonic() - began)
             return await in_daemon_thread(self.context.make_agent_instance, task, variant)
 
     def _set_up(self, box: ToolBox) -> None:
@@ -571,5 +582,7 @@ class _TrialRun:
 
 
 def _counts(*tapes: Tapes | ToolTape) -> TapeCounts:
+    if not tapes:
+        return NO_TAPE
     hits, misses = sum(tape.hits for tape in tapes), sum(tape.misses for tape in tapes)
     return TapeCounts(hits, misses, sum(tape.recorded for tape in tapes))

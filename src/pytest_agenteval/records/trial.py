@@ -61,6 +61,10 @@ class TapeCounts(Record, frozen=True, gc=False):
     recorded: int = 0
 
 
+# Of a trial that opened no cassette.
+NO_TAPE = TapeCounts()
+
+
 class Origin(Record, frozen=True):
     """Which attempt a trial was taken over from, instead of being carried out.
 
@@ -135,8 +139,8 @@ class Trial(VersionedRecord, frozen=True):
     traceback: str = ""
     started_at: str = ""
     seconds: float = 0.0
-    tool_tape: TapeCounts = TapeCounts()
-    chat_tape: TapeCounts = TapeCounts()
+    tool_tape: TapeCounts = NO_TAPE
+    chat_tape: TapeCounts = NO_TAPE
     output: str = ""
     log: str = ""
     workspace: str = ""

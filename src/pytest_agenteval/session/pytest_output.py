@@ -52,12 +52,13 @@ def hide_in_report(report: pytest.TestReport) -> None:
     """Take secrets out of a report: terminal, JUnit and other plugins read nothing else."""
     if report.sections:
         report.sections = [(title, KNOWN_SECRETS.text(text)) for title, text in report.sections]
-    values: list[Any] = [value for _, value in report.user_properties or ()]
-    are_texts = set(map(type, values)) == {str}
-    # Nearly always no value holds a secret, and the list stays as it is.
-    if values and not (are_texts and KNOWN_SECRETS.all_clean(dict(zip(values, values, strict=True)))):
-        cleaned = [(name, KNOWN_SECRETS.value(value)) for name, value in report.user_properties]
-        report.user_properties = cleaned
+    if report.user_properties:
+        values: list[Any] = [value for _, value in report.user_properties]
+        are_texts = set(map(type, values)) == {str}
+        # Nearly always no value holds a secret, and the list stays as it is.
+        if not (are_texts and KNOWN_SECRETS.all_clean(dict(zip(values, values, strict=True)))):
+            cleaned = [(name, KNOWN_SECRETS.value(value)) for name, value in report.user_properties]
+            report.user_properties = cleaned
     if isinstance(report.longrepr, tuple):
         path, line, reason = report.longrepr
         report.longrepr = (path, line, KNOWN_SECRETS.text(reason))

@@ -15,7 +15,7 @@ from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.records.plan import Kind, Label, Plan, Split, TrialKey
 from pytest_agenteval.records.record import NOTHING, Amount, Count, Record, Share
 from pytest_agenteval.records.transcript import NO_USAGE, Usage, sum_figures
-from pytest_agenteval.records.trial import Digests, Ending, Origin, TapeCounts, Trial
+from pytest_agenteval.records.trial import NO_TAPE, Digests, Ending, Origin, TapeCounts, Trial
 from pytest_agenteval.store.record_files import (
     DAMAGED,
     VERSION,
@@ -44,7 +44,7 @@ class TranscriptLocation(NamedTuple):
 
 
 # What a line has that does not mention tapes or digests.
-NO_TAPE, NO_DIGESTS = TapeCounts(), Digests()
+NO_DIGESTS = Digests()
 
 
 class JournalEntry(Record, frozen=True, gc=False):
@@ -175,7 +175,7 @@ def not_run_line(plan: Plan, cause: str, reason: str) -> Line:
 
 def finished_line(trial: Trial) -> Line:
     """Build the line of a finished trial; ``with_location`` adds where the trial's transcript stands."""
-    origin = trial.origin
+    origin, events = trial.origin, trial.transcript.events
     line: Line = _head("finished", trial.key, trial.attempt) | {
         "ending": trial.ending,
         "score": trial.score,
@@ -195,16 +195,17 @@ def finished_line(trial: Trial) -> Line:
         label=trial.label,
         split=trial.split,
         own_models=trial.transcript.models,
-        doubtful_events=dict(trial.transcript.doubtful_events),
+        doubtful_events=events and dict(trial.transcript.doubtful_events),
         origin=origin and present(attempt=origin.attempt, regraded=origin.regraded) | {"run": origin.run},
         started_at=trial.started_at,
         seconds=trial.seconds,
         uncharged_seconds=trial.uncharged_seconds,
         digests=present(**asdict(trial.digests)),
         usage=usage_line(trial.usage),
-        judging=usage_line(trial.judging),
-        simulating=usage_line(trial.simulating),
-        tapes=present(tools=present(**asdict(trial.tool_tape)), chats=present(**asdict(trial.chat_tape))),
+        judging=events and usage_line(trial.judging),
+        simulating=events and usage_line(trial.simulating),
+        tapes=(trial.tool_tape is not NO_TAPE or trial.chat_tape is not NO_TAPE)
+        and present(tools=present(**asdict(trial.tool_tape)), chats=present(**asdict(trial.chat_tape))),
     )
     # False, or nothing that was paid, is not the same as None.
     if trial.acted is not None:

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple, TypeVar
 from msgspec.structs import replace
 
 from pytest_agenteval.records.plan import TrialKey
-from pytest_agenteval.store.journal_entry import NO_TAPE, JournalEntry, TranscriptLocation
+from pytest_agenteval.records.trial import NO_TAPE
+from pytest_agenteval.store.journal_entry import JournalEntry, TranscriptLocation
 from pytest_agenteval.store.record_files import VERSION
 from pytest_agenteval.store.run_documents import (
     AUDIT,

@@ -212,6 +212,8 @@ def normal_text(text: str) -> str:
     """Give a text in NFC, with ``\\n`` between lines and without a byte order mark before anything else."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if text.isascii():
+        return text
     return composed_text(text.removeprefix("\ufeff") or text)
 
 

@@ -121,9 +121,9 @@ def install() -> None:
     # Imported before the lock is taken: another thread may hold the import lock of a module that a patch
     # needs, and wait for our lock.
     imported = []
-    for name in LIBRARIES:
-        # Each trial comes by here twice, so what is patched already is passed over at once.
-        if name in sys.modules and sys.modules[name] is not _patched.get(name):
+    # Each trial comes by here, so what is patched already is passed over at once.
+    for name in [name for name in LIBRARIES if sys.modules.get(name) is not _patched.get(name)]:
+        if name in sys.modules:
             try:
                 # This waits for a module that another thread is just importing.
                 module = import_module(name)
@@ -134,9 +134,9 @@ def install() -> None:
     with _lock:
         for module, make_points in imported:
             _patch(module, make_points)
-        for patch in _patches:
-            # Others may have put back what they found before us. A patch around ours stays, as
-            # instrumentations such as OpenTelemetry's make one.
+        # Others may have put back what they found before us. A patch around ours stays, as instrumentations
+        # such as OpenTelemetry's make one.
+        for patch in [patch for patch in _patches if getattr(patch.owner, patch.name) is not patch.ours]:
             present = getattr(patch.owner, patch.name)
             while present is not None and present is not patch.ours:
                 present = getattr(present, "__wrapped__", None)

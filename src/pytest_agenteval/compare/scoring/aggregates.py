@@ -23,8 +23,8 @@ def trial_score(grades: Iterable[tuple[float | None, float]]) -> float | None:
     pairs = [(checked_score(score), _weight(weight)) for score, weight in grades if score is not None]
     # A grade of weight 0 would widen the bounds that the mean is held to.
     counted = [(score, weight) for score, weight in pairs if weight > 0]
-    if not counted:
-        return None
+    if len(counted) < 2:  # as of most trials
+        return counted[0][0] if counted else None
     # fsum rounds once, so that the order of the grades does not matter.
     whole = math.fsum(weight for _, weight in counted)
     mean = math.fsum(weight * score for score, weight in counted) / whole

@@ -75,17 +75,19 @@ class CaseFactory:
         self._settings, self._registry = settings, registry
         # The unnamed variant is what the others are compared with.
         self._variants: tuple[Variant, ...] = (UNNAMED, *settings.variants)
+        between = settings.repetition_range
+        self._repetitions = between.high if between else settings.fixed_repetitions
+        self._named_models = settings.models
         self._models: dict[tuple[str, ...], tuple[Model, ...]] = {}
         # Tasks with the same cases share one tuple, so their items share what pytest works out for it.
         self._by_models: dict[tuple[tuple[str, ...], tuple[str, ...], int], tuple[Case, ...]] = {}
 
     def cases_of(self, task: PlannedTask, suite_models: Sequence[str]) -> tuple[Case, ...]:
         """Give every case of a task: models, then variants, then repetitions from 1."""
-        between = self._settings.repetition_range
-        repetitions = (between.high if between else self._settings.fixed_repetitions) or task.repetitions
+        repetitions = self._repetitions or task.repetitions
         default = (OWN_MODEL,) if task.form else DEFAULT_MODELS
-        models = tuple(self._settings.models or suite_models or default)
-        variants, named = self._variants, self._settings.variants
+        models = tuple(self._named_models or suite_models or default)
+        variants, named = self._variants, self._variants[1:]
         if named and task.form:
             requires_any = getattr(self._registry.agent_factory(task.agent), "requires_any", None)
             # A function that requires prompts of the variants cannot run without them, so it has no unnamed

@@ -135,7 +135,10 @@ class Planner:
     def plan(self, loaded: Sequence[LoadedTask], loaded_suite: LoadedSuite) -> PlannedTasks:
         """Plan tasks of a suite that were read already; raises ProblemsFound."""
         problems: list[Problem] = []
-        planned = [self._plan(task, loaded_suite, problems) for task in loaded]
+        # A conftest further down may have registered more tools, beside which a name that graders look for
+        # proves to be misspelt.
+        tools = (loaded_suite.resources.names, len(self._registry.tool_claimants)) if loaded else ()
+        planned = [self._plan(task, loaded_suite, tools, problems) for task in loaded]
         self._raise(problems)
         tasks = tuple(task for task in planned if task is not None)
         for task, _ in tasks:
@@ -202,15 +205,20 @@ class Planner:
             raise ProblemsFound(dict.fromkeys(fresh))
 
     def _plan(
-        self, loaded: LoadedTask, loaded_suite: LoadedSuite, problems: list[Problem]
+        self,
+        loaded: LoadedTask,
+        loaded_suite: LoadedSuite,
+        tools: tuple[object, ...],
+        problems: list[Problem],
     ) -> tuple[PlannedTask, TaskSettings] | None:
-        """Plan one task; one with problems, which are added to ``problems``, gives None."""
+        """Plan one task; one with problems, which are added to ``problems``, gives None.
+
+        ``tools`` are those that its graders are checked beside.
+        """
         settings = resolve_settings(loaded.task, loaded_suite.suite)
         agent = settings.agent or DEFAULT_AGENT
         # Most tasks of a suite have equal graders, and to check and plan them again would be slow. Equal
-        # values of a file have equal bytes. A conftest further down may have registered more tools, beside
-        # which a name that graders look for proves to be misspelt.
-        tools = (loaded_suite.resources.names, len(self._registry.tool_claimants))
+        # values of a file have equal bytes.
         key = agent, *tools, msgspec.json.encode((loaded.task.graders, _outcome_of(loaded.task)))
         graders = self._graders.get(key)
         wrong: list[Problem] = []
