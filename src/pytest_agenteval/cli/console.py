@@ -13,7 +13,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.formatting import (
@@ -100,13 +100,7 @@ def positive_seconds(text: str) -> float:
     return value
 
 
-class TakesOptions(Protocol):
-    """A parser, or a group of options in it."""
-
-    def add_argument(self, flag: str, *, metavar: str, help: str) -> Any: ...
-
-
-def add_json_option(parser: TakesOptions) -> None:
+def add_json_option(parser: argparse._ActionsContainer) -> None:
     """Declare ``--json FILE``: what the verb prints, as one document for programs."""
     parser.add_argument("--json", metavar="FILE", help="write it all as JSON (- for the standard output)")
 

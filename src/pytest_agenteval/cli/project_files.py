@@ -72,10 +72,6 @@ def _commands(markdown: str) -> Iterator[str]:
                 yield line.partition(" #")[0].rstrip()
 
 
-OWN_CONFIGS = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini")
-# Files that configure pytest only if they have this section.
-SHARED_CONFIGS = {"pyproject.toml": "[tool.pytest", "tox.ini": "[pytest]", "setup.cfg": "[tool:pytest]"}
-
 NO_PACKAGES = (
     "ci bin debian doc docs documentation manpages news newsfragments changelog test tests unit_test "
     "unit_tests example examples scripts tools util utils python build dist venv env requirements tasks "
@@ -170,41 +166,23 @@ class Project(FrozenValue, frozen=True):
 def find_project(folder: str | None) -> Project:
     """Give the project at a named folder, or else the one that the current folder lies in.
 
-    Raises UsageMistake where the name is that of a file.
+    Raises UsageMistake where the name is that of a file, and where pytest cannot read its settings.
     """
-    here = Path.cwd()
-    if folder is None:
-        root = _config_folder(here) or _repository_above(here) or here
-    else:
-        root = Path(os.path.abspath(here / folder))
-        if root.exists() and not root.is_dir():
-            raise UsageMistake(f"{folder}: expected a folder; found a file")
+    place = Path(os.path.abspath(folder or ""))
+    if place.exists() and not place.is_dir():
+        raise UsageMistake(f"{folder}: expected a folder; found a file")
+    there = next(each for each in (place, *place.parents) if each.is_dir())
+    search = SuiteSearch(there)
+    if search.config is None:
+        raise UsageMistake(f"{there}: pytest cannot read its settings; `pytest --collect-only` says why")
+    root = place if folder else search.rootdir or _repository_above(place) or place
     suites: dict[str, Path] = {}
     for file in SuiteSearch(root).all if root.is_dir() else ():
         # A broken suite is passed over: init neither needs nor mends it.
         with suppress(ProblemsFound):
             if suite := read_suite(file, root):
                 suites[suite.name] = file
-    return Project(root, _config_folder(root) == root, suites, _repository_above(root) or root)
-
-
-def _config_folder(place: Path) -> Path | None:
-    """Give pytest's rootdir for files in a folder; None where it depends on pytest's arguments."""
-    folders = (place, *place.parents)
-    # pytest's own order: a configuration for pytest anywhere above comes before any pyproject.toml, and that
-    # before any setup.py.
-    tests = (
-        _configures_pytest,
-        lambda at: (at / "pyproject.toml").is_file(),
-        lambda at: (at / "setup.py").is_file(),
-    )
-    return next((folder for test in tests for folder in folders if test(folder)), None)
-
-
-def _configures_pytest(folder: Path) -> bool:
-    if any((folder / name).is_file() for name in OWN_CONFIGS):
-        return True
-    return any(section in _text(folder / name) for name, section in SHARED_CONFIGS.items())
+    return Project(root, search.rootdir == root, suites, _repository_above(root) or root)
 
 
 def _text(path: Path) -> str:

@@ -13,7 +13,6 @@ from pytest_agenteval.compare.comparison import RunComparison
 from pytest_agenteval.compare.scoring.power import mean
 from pytest_agenteval.loop.improve.acceptance import (
     Confirmation,
-    RoundDecision,
     confirm,
     focus_change,
     repetitions_to_confirm,
@@ -171,13 +170,6 @@ def _path_from_top(path: Path, tree: Path) -> str:
     return Path(os.path.relpath(path, tree)).as_posix()
 
 
-class PairDecision(FrozenValue, frozen=True):
-    """A decision about a comparison, in a word or two, and its reason."""
-
-    decision: str
-    reason: str
-
-
 class Attempts:
     """Has pytest try trees of one improvement, and counts what all of that takes."""
 
@@ -248,11 +240,11 @@ class Attempts:
         commits: tuple[str, str],
         trees: tuple[Path, Path],
         order: RunOrder,
-        decide: Callable[[RunComparison], PairDecision | RoundDecision],
+        decide: Callable[[RunComparison], tuple[str, str]],
     ) -> tuple[PairedRuns, TriedPair]:
         """Try old and new; the old tree is checked out already, the new one is checked out if it is needed.
 
-        Raises RunFailed where pytest could not run.
+        ``decide`` gives a decision and its reason. Raises RunFailed where pytest could not run.
         """
         began = time.monotonic()
         (old, new), changed = trees, self._repository.changed_paths(*commits)
@@ -266,13 +258,13 @@ class Attempts:
         if not prompts:
             self.check_out(new, commits[1])
         paired = run_pair(old, new, order, prompts)
-        decision = decide(paired.comparison)
+        decision, reason = decide(paired.comparison)
         focus = focus_change(paired.comparison, self._of.focus)
         return paired, TriedPair(
             runs=paired.runs,
             sentence=headline(paired.comparison),
-            decision=decision.decision,
-            reason=decision.reason,
+            decision=decision,
+            reason=reason,
             focus_old=focus.old,
             focus_new=focus.new,
             repetitions=order.repetitions,
@@ -385,12 +377,12 @@ def confirm_on_held_out(
     order = attempts.order(HELD_OUT, "held_out", fitting)
     confirmations: list[Confirmation] = []
 
-    def decide(comparison: RunComparison) -> PairDecision:
+    def decide(comparison: RunComparison) -> tuple[str, str]:
         # The run that just ended is in the folder now, and counts as this look.
         looks = looks_so_far(Path(improvement.results), improvement.suite)
         confirmations.append(confirm(comparison, improvement.focus, max(1, looks)))
         words = "confirmed" if confirmations[0].confirmed else "not confirmed"
-        return PairDecision(words, confirmations[0].reason)
+        return words, confirmations[0].reason
 
     commits = (improvement.start, improvement.kept)
     try:

@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from msgspec.structs import replace
 
+from pytest_agenteval.compare.comparison import RunComparison
 from pytest_agenteval.loop.improve.acceptance import decide_round, decide_screen
 from pytest_agenteval.loop.improve.attempts import (
     Attempts,
@@ -500,7 +500,11 @@ class Improver:
         """Try the old and the new prompts of a round; give the reason as a text where that cannot be done."""
         if not self._attempts.has_room(self._needs(tasks).of(part)):
             return f"it would go beyond --max-trials {self._state.limits.max_trials}"
-        decide = partial(decide_screen if part == "screen" else decide_round, focus=self._state.focus)
+
+        def decide(comparison: RunComparison) -> tuple[str, str]:
+            decided = (decide_screen if part == "screen" else decide_round)(comparison, self._state.focus)
+            return decided.decision, decided.reason
+
         files = [task.file for task in tasks.focus(self._state.focus)] if part == "screen" else ()
         order = self._attempts.order(f"{current.number}-{part}", "dev", self._state.repetitions, files)
         commits, trees = (current.base, current.commit), (self._old_tree, self._tree_of(current))

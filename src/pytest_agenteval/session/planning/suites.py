@@ -288,7 +288,7 @@ class SuiteSearch:
         reader = _SettingsReader()
         with redirect_stderr(io.StringIO()):
             pytest_here(("--noconftest", str(folder)), reader)
-        self._config = config = reader.config  # None where pytest cannot read its settings
+        self.config = config = reader.config  # None where pytest cannot read its settings
         collected: list[Path] = []
         if config is not None and folder == config.rootpath:
             for pattern in config.getini("testpaths"):
@@ -297,10 +297,18 @@ class SuiteSearch:
         self.all = list(dict.fromkeys((*collected, *self._below(folder))))
         self.collected = list(dict.fromkeys(collected)) or self.all
 
+    @property
+    def rootdir(self) -> Path | None:
+        """pytest's rootdir for files in the folder; None where it depends on pytest's arguments."""
+        if (config := self.config) is None:
+            return None
+        has_settings = config.inipath is not None or (config.rootpath / "setup.py").is_file()
+        return config.rootpath if has_settings else None
+
     def _below(self, folder: Path) -> Iterator[Path]:
         for place, folders, files in os.walk(folder):
             inner = [Path(place, name) for name in sorted(folders) if not is_set_aside_folder(name)]
-            if (config := self._config) is not None:
+            if (config := self.config) is not None:
                 ignore = config.hook.pytest_ignore_collect
                 inner = [each for each in inner if not ignore(collection_path=each, config=config)]
             folders[:] = [each.name for each in inner]
