@@ -195,8 +195,8 @@ def test_a_secret_of_an_old_run_is_in_no_summary(here: Path, monkeypatch: pytest
     old, new = stored({"t_q7Zx9LmN2pRs": [1.0]}), stored({"t_q7Zx9LmN2pRs": [0.0]})
     monkeypatch.setenv("SOME_API_KEY", "q7Zx9LmN2pRs")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(here / "summary.md"))
-    assert main(["compare", old, new, "--markdown", "comment.md", "--json", "all.json"]) == 0
-    pages = [Path(name).read_text() for name in ("summary.md", "comment.md", "all.json")]
+    assert main(["compare", old, new, "--markdown", "new/comment.md", "--json", "all.json"]) == 0
+    pages = [Path(name).read_text() for name in ("summary.md", "new/comment.md", "all.json")]
     assert not any("q7Zx9LmN2pRs" in page for page in pages)
 
 
@@ -204,8 +204,8 @@ def test_markdown_is_for_a_pull_request(here: Path, monkeypatch: pytest.MonkeyPa
     """The verdict as a heading, the screen folded away; the same goes to a job's summary."""
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(here / "summary.md"))
     old, new = stored(tasks(9, 0.0, 0.5)), stored(tasks(9, 1.0, 0.25))
-    assert main(["compare", old, new, "--markdown", "comment.md"]) == 0
-    text = (here / "comment.md").read_text(encoding="utf-8")
+    assert main(["compare", old, new, "--markdown", "new/comment.md"]) == 0
+    text = (here / "new/comment.md").read_text(encoding="utf-8")
     assert text.startswith("### s is better (0.25 -&gt; 0.62); no fall was shown.")
     assert "<details>" in text
     assert "```text" in text

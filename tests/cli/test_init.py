@@ -137,6 +137,19 @@ def test_a_suite_joins_the_project_that_is_there(
     assert "- run: pytest checks/units --agent-model=oracle" in screen
 
 
+def test_the_root_is_pytests_own(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where only a setup.py makes it; where pytest cannot read its settings nothing is written."""
+    pytester.makefile(".py", setup="")
+    monkeypatch.chdir(pytester.mkdir("below"))
+    assert json.loads(init(capsys, "--dry-run", "--json", "-"))["root"] == str(pytester.path)
+
+    pytester.makefile(".ini", pytest="[pytest")
+    assert "pytest cannot read its settings" in init(capsys, rc=2)
+    assert (pytester.path / "pytest.ini").read_text("utf-8") == "[pytest"
+
+
 def test_a_dry_run_tells_and_writes_nothing(
     pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -130,9 +130,14 @@ def test_a_prompt_that_moves_adds_nothing(project: Path, capsys: pytest.CaptureF
     assert leaks(capsys)[0] == 1
     (project / "prompts" / "system.md").write_text(BASE)
 
+    # A repository inside is no file, and has no text.
+    git("update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},prompts/inner.md")
+    git("commit", "-qm", "third")
+    assert leaks(capsys)[0] == 0
+
     (project / "readme.md").rename(project / "prompts" / "readme.md")
     assert leaks(capsys)[0] == 0
-    assert leaks(capsys, "--prompt", "prompts/*.md", "--since", "HEAD~1")[0] == 1
+    assert leaks(capsys, "--prompt", "prompts/*.md", "--since", "HEAD~2")[0] == 1
 
 
 @pytest.mark.parametrize("suite", ["evals", "ferries", "evals/more"])

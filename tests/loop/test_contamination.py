@@ -54,7 +54,7 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
         expecting("book", "渡口账簿里写着押出去的不是船钱是习惯。", []),
         expecting("tree", "What is there?", []),
     ]
-    tasks.append(expecting("also_tree", "What else?", [], split="held_out"))
+    tasks.append(expecting("also_tree", "What else?", ["48,091"], split="held_out"))
     for each in tasks[-2:]:
         each["input"]["base_fixture"] = "tree"
     tree = "The old pilot keeps his charts in a drawer below the barometer, sorted by wreck.\n"

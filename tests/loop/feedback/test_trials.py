@@ -305,16 +305,48 @@ def test_a_run_that_errored_throughout_still_names_its_suites(tmp_path: Path) ->
     assert "Suites: `s`." in text
 
 
-def test_what_earlier_rounds_quote_of_held_out_tasks_is_hidden(tmp_path: Path) -> None:
-    """Line by line, in whatever text of the round, as ``agenteval leaks`` finds it; other lines stay."""
-    secret = "The lighthouse keeper counts seven herons before breakfast on the second day of May"
-    kept = {**task("ho_keeper"), "input": {"content": secret}, "split": "held_out"}
-    write(tmp_path, {"evals/suite.yaml": "name: s", "evals/keeper.json": kept, "evals/a.json": task("a")})
-    trials = [replace(failing("a"), file="evals/a.json")]
-    rounds = [EarlierRound(1, "shortened", "discarded", f"+ first\n+ {secret.upper()}\n+ last", "a fell")]
+SECRET = "The lighthouse keeper counts seven herons before breakfast on the second day of May"
 
-    made, _ = feedback_on(tmp_path / "runs", *trials, rounds=rounds, root=tmp_path)
+
+@pytest.fixture
+def evals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with a held-out task, a file that is broken, and one whose starting tree is gone."""
+    kept = {**task("ho_keeper"), "input": {"content": SECRET}, "split": "held_out"}
+    lost = {**task("lost"), "input": {"content": "x", "base_fixture": "gone"}, "description": "It is lost."}
+    files = {
+        "suite.yaml": "name: s",
+        "a.json": task("a"),
+        "b.json": '{"id": [',
+        "l.json": lost,
+        "k.json": kept,
+    }
+    write(tmp_path, {f"project/evals/{name}": content for name, content in files.items()})
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    return tmp_path / "project"
+
+
+def test_what_earlier_rounds_quote_of_held_out_tasks_is_hidden(evals: Path) -> None:
+    """Line by line, in whatever text of the round, as ``agenteval leaks`` finds it; other lines stay."""
+    # What is left of a copy over two lines, once its first is hidden, is a copy still.
+    halves = SECRET.replace("seven", "seven\n+")
+    diff = f"+ first\n+ {SECRET.upper()}\n+ Say hello to Mina.\n+ {halves}"
+    rounds = [EarlierRound(1, "shortened", "discarded", diff, "a fell")]
+    trials = [replace(failing("a"), file="evals/a.json")]
+
+    made, _ = feedback_on(evals / "runs", *trials, rounds=rounds)
 
     (earlier,) = made.earlier_rounds
-    assert earlier.diff == f"+ first\n{HIDDEN}\n+ last"
+    assert earlier.diff == f"+ first\n{HIDDEN}\n+ Say hello to Mina.\n{HIDDEN}\n{HIDDEN}"
     assert (earlier.summary, earlier.sentence) == ("shortened", "a fell")
+
+
+def test_todays_files_are_found_from_the_run_as_far_as_they_can_be_read(evals: Path) -> None:
+    """Wherever feedback is started; a task counts as held out that is so in the journal or today."""
+    lost = [replace(failing("lost"), file="evals/l.json")]
+    kept = replace(failing("ho_keeper"), file="evals/k.json", split="dev")
+
+    made, _ = feedback_on(evals / "runs", *lost, kept)
+
+    assert [each.descriptions for each in made.buckets] == ["It is lost"]
+    assert made.left_out == ("1 trial of split held_out: in no figure and no example here",)
