@@ -274,7 +274,7 @@ class _TrialRun:
         self.budget = budget = Budget(plan.task.limits)
         # The lambda holds the budget, not this run: a reference cycle with all of the trial's data would stay
         # until the garbage collector finds it.
-        self.recorder = Recorder(lambda: budget.at, plan.conditions.prices)
+        self.recorder = Recorder(lambda: budget.time.at, plan.conditions.prices)
         self.output = CapturedOutput()
         self.started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
         self.answer, self.digests = Answer(), Digests()

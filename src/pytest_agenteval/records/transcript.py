@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import copy
 from typing import Any, Literal
 
 from msgspec.structs import force_setattr
@@ -175,14 +176,15 @@ class Usage(Record, frozen=True, gc=False):
 
     def __add__(self, other: Usage) -> Usage:
         # Filled field by field: __post_init__ corrects figures that no single reply has, and a sum may have.
-        total = Usage()
+        total = copy(self)
         for name in _SUMMED:
             one, two = getattr(self, name), getattr(other, name)
             force_setattr(total, name, None if one is None or two is None else one + two)
-        if total.tokens is None:
-            force_setattr(total, "partial_tokens", self.known_tokens + other.known_tokens)
-        if total.cost_usd is None:
-            force_setattr(total, "partial_cost_usd", self.known_cost_usd + other.known_cost_usd)
+        is_known = total.input_tokens is not None and total.output_tokens is not None
+        tokens = 0 if is_known else self.known_tokens + other.known_tokens
+        force_setattr(total, "partial_tokens", tokens)
+        cost = self.known_cost_usd + other.known_cost_usd if total.cost_usd is None else 0.0
+        force_setattr(total, "partial_cost_usd", cost)
         return total
 
     def to_json(self) -> dict[str, Any]:

@@ -45,6 +45,8 @@ def truncated(value: Any) -> Any:
         return value
     if isinstance(value, str) and len(value) <= MOST_CHARS:
         return value
+    if type(value) is int and value.bit_length() <= MOST_BITS:
+        return value
     return value if _fits(value) else _Truncation().cut(value, 0)
 
 

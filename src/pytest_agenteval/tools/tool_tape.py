@@ -133,8 +133,11 @@ class ToolTape:
 
     def play(self, call: ToolCall, tool: Tool) -> ToolResult | None:
         """Give the recorded result, or None; raises ToolFailed if the arguments make no request."""
-        ways, matcher = _request_forms(call, tool), self._matcher(tool)
-        for tape in self._tapes(tool.spec.name):
+        tapes = [tape for tape in self._tapes(tool.spec.name) if len(tape.cassette)]
+        # Of a tool that is a request, the request is made in any case: its arguments may not allow one.
+        ways = _request_forms(call, tool) if tapes or tool.wire is not None else ()
+        for tape in tapes:
+            matcher = self._matcher(tool)
             interaction = tape.find(ways, matcher)
             if interaction is not None:
                 # Imported calls, and failures without a response, hold the tool's own answer.

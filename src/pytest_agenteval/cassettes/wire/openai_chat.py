@@ -141,8 +141,10 @@ def _part(part: Json) -> str:
 
 def _spoken_text(message: Json) -> str:
     """Give an assistant's text; its parts are joined without a break, as the pieces of a stream are."""
-    content = message.get("content")
-    if content and (text := text_of(content, "")):
+    text = message.get("content") or ""
+    if not isinstance(text, str):
+        text = text_of(text, "")
+    if text:
         return text
     audio = message.get("audio")
     return as_text(message.get("refusal")) or (as_text(as_map(audio).get("transcript")) if audio else "")
@@ -170,7 +172,7 @@ def read_reply(body: Json) -> ReplyParts:
         choice = min(choices, key=lambda choice: as_count(choice.get("index")))
     message, reason = choice.get("message"), as_text(choice.get("finish_reason"))
     # OpenRouter reports the failure of its own provider within a choice.
-    if refused := refusal_in(200, choice):
+    if choice.get("error") and (refused := refusal_in(200, choice)):
         raise refused
     if reason == "error":
         raise UnreadableTraffic("the provider failed in the midst of its reply")

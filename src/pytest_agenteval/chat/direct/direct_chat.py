@@ -191,6 +191,8 @@ class DirectChat(ProviderChat):
 
     def _calls(self, parts: ReplyParts, whole: Json) -> tuple[ToolCall, ...]:
         """Give the calls that the agent has to answer, each with an id of its own."""
+        if not parts.calls:
+            return ()
         written = [(it.id, it.name, it.arguments_text) for it in parts.calls if it.by == "agent"]
         calls = own_calls(written, f"call_{self._asks}")
         if calls and (echo := self._format.echo_of(whole)) is not None:
