@@ -83,10 +83,10 @@ def test_a_run_with_a_baseline_is_compared_with_that(pytester: pytest.Pytester) 
     assert offered(run(pytester, "evals", "--agent-results=none")) == []
 
 
-def stored(root: Path, minute: int, tasks: str, judge: str = "strict") -> Path:
+def stored(root: Path, began: str, tasks: str, judge: str = "strict") -> Path:
     """Write down a run that planned these tasks, and ended."""
-    began, ended = f"2026-11-21T09:{minute}:00+00:00", f"2026-11-21T09:{minute}:30+00:00"
     judges = (replace(RULES_MODEL, name=judge),)
+    began, ended = f"2026-11-21T09:{began}+00:00", "2026-11-21T10:00:00+00:00"
     header = RunHeader(began, models=(RULES_MODEL,), judges=judges, suites=(CAPABILITY,), ended_at=ended)
     folder = new_run(root, header)
     write_planned(folder, planned_groups((trial(task, 1, 1.0).key, "") for task in tasks))
@@ -95,12 +95,13 @@ def stored(root: Path, minute: int, tasks: str, judge: str = "strict") -> Path:
 
 def test_a_run_with_other_tasks_or_judges_is_not_offered(tmp_path: Path) -> None:
     """The newest that planned the same stands there; a run without a plan that can be read is no such run."""
-    stored(tmp_path, 10, "ab")
-    old = stored(tmp_path, 11, "ab")
-    stored(tmp_path, 20, "a")
-    stored(tmp_path, 21, "ab", judge="lenient")
-    (stored(tmp_path, 22, "ab") / "planned.json").write_text("[]", encoding="utf-8")
-    new = stored(tmp_path, 30, "ab")
+    stored(tmp_path, "10:00", "ab")
+    old = stored(tmp_path, "11:00", "ab")
+    stored(tmp_path, "20:00", "a")
+    stored(tmp_path, "21:00", "ab", judge="lenient")
+    (stored(tmp_path, "22:00", "ab") / "planned.json").write_text("[]", encoding="utf-8")
+    new = stored(tmp_path, "30:00", "ab")
+    stored(tmp_path, "30:00.500", "ab")  # later, in the same second
 
     assert next(next_steps(new, tmp_path)).startswith(f"agenteval compare {old.name} latest")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,20 @@ def test_todays_graders_look_at_yesterdays_answers(pytester: pytest.Pytester, wo
     assert stored.header.regraded == (name,)
     answers = {entry.key.task: stored.trial(entry).outcome.answer.text for entry in stored.entries}
     assert answers == {"a": "Hello, Mina!", "b": "Bye."}
+
+
+def test_what_a_real_model_did_is_graded_again_without_its_key(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is asked of the model that acted, so nothing that it needs is missing."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    name = first_run(pytester, task("a"))
+    header = pytester.path / RUNS / name / "run.json"
+    document = json.loads(header.read_text(encoding="utf-8"))
+    document["models"][0] |= {"id": "openai/gpt-9", "offline": False}
+    header.write_text(json.dumps(document), encoding="utf-8")
+
+    run(pytester, "evals", f"--agent-regrade={name}").assert_outcomes(passed=1)
 
 
 def test_a_task_that_the_run_does_not_hold_is_left_out(pytester: pytest.Pytester) -> None:

@@ -18,9 +18,7 @@ from pytest_agenteval.session.planning.parametrization import PlannedItem
 from pytest_agenteval.session.run_signals import DEAD_WORKERS
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.journal_writer import JournalWriter
-from pytest_agenteval.store.run_documents import (
-    Group,
-)
+from pytest_agenteval.store.run_documents import Group
 from pytest_agenteval.store.run_reader import Run, load_run
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import Allowance, McpServer
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.session.planning.suite_tools import ToolSources
 from pytest_agenteval.session.planning.suites import LoadedSuite, Suites
 from pytest_agenteval.text.errors import (
@@ -309,12 +311,12 @@ def hanging_server(root: Path) -> McpServer:
 
 def recording(root: Path, mode: Any = "once") -> ToolSources:
     """Give sources in which servers are started to learn what they offer."""
-    return ToolSources(schemas=lambda _: SchemaSource(root, mode))
+    return ToolSources(Registry(), lambda _: SchemaSource(root, mode))
 
 
 def problems_of(file: Path, sources: ToolSources | None = None, root: Path | None = None) -> list[str]:
     """Give what is wrong with a suite file, as it is shown."""
-    found = Suites(root or file.parent, sources or ToolSources()).suite_of(file)
+    found = Suites(root or file.parent, sources).suite_of(file)
     assert isinstance(found, ProblemsFound)
     return [str(problem) for problem in found.problems]
 
@@ -431,7 +433,10 @@ class Offering:
 def offering(*names: str, **schemas: Any) -> ToolSources:
     """Give sources in which every server offers these tools, and somebody has registered ``shout``."""
     offered: Any = Offering({**{name: {"type": "object"} for name in names}, **schemas})
-    return ToolSources(schemas=lambda _: offered, registered=lambda: {"shout": "conftest.py:5"})
+    registry: Any = SimpleNamespace(
+        toolsets={}, broken_benchmarks=(), tool_claimants={"shout": "conftest.py:5"}
+    )
+    return ToolSources(registry, lambda _: offered)
 
 
 def test_names_that_two_tools_have_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

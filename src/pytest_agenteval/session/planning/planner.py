@@ -25,7 +25,7 @@ from pytest_agenteval.session.planning.registration_check import (
     add_placement_hints,
     find_unread_prompts,
 )
-from pytest_agenteval.session.planning.suite_tools import ToolSources
+from pytest_agenteval.session.planning.suite_tools import ToolSources, replays_below
 from pytest_agenteval.session.planning.suites import LoadedSuite, Suites, recordings_of
 from pytest_agenteval.tasks.documents import path_in_root, read_bytes, read_document, short_path
 from pytest_agenteval.tasks.file_names import SUITE_NAMES, folder_of, holds_baseline, is_task_name
@@ -90,16 +90,13 @@ class Planner:
         self,
         registry: Registry,
         root: Path,
-        schemas: Callable[[Path], SchemaSource] | None = None,
+        schemas: Callable[[Path], SchemaSource] = replays_below,
         variants: Sequence[Variant] = (),
     ) -> None:
         self._registry, self._root = registry, root
         self._names_in_variants = prompts_of_all(variants)
         self._checker = RegistrationCheck(registry)
-        sources = ToolSources(
-            lambda: registry.toolsets, lambda: registry.broken_benchmarks, lambda: registry.tool_claimants
-        )
-        self.suites = Suites(root, sources if schemas is None else replace(sources, schemas=schemas))
+        self.suites = Suites(root, ToolSources(registry, schemas))
         self.met: dict[str, dict[str, tuple[str, str]]] = {}
         self._ids: dict[tuple[str, str], tuple[str, Path, int]] = {}
         self._reported: set[tuple[str, KeyPath]] = set()

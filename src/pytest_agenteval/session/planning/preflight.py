@@ -295,4 +295,4 @@ def _check_models(settings: Settings, chats: Sequence[tuple[Model, str]], option
     called = list(called_live(chats, settings.record_chat))
     check_keys(called, option)
     _check_prices(called, settings)
-    check_local_models((model for model in called if provider_of(model.id)), option)
+    check_local_models(called, option)

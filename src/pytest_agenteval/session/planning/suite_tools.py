@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_agenteval.records.plan import McpServer
-from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.tasks.documents import read_document, short_path
 from pytest_agenteval.tasks.referenced_files import suite_paths
 from pytest_agenteval.tasks.suite_spec import Suite
@@ -35,22 +35,21 @@ MOST_SCHEMA = 80  # characters of a broken schema that are quoted
 _WAYS_OUT = "`only: […]` takes fewer of its tools, `prefix: …` gives them other names"
 
 
-def _replays_below(root: Path) -> SchemaSource:
+def replays_below(root: Path) -> SchemaSource:
+    """Look up what servers offer in recordings alone."""
     from pytest_agenteval.tools.mcp_tools import SchemaSource
 
     return SchemaSource(root)
 
 
-class ToolSources(FrozenValue, frozen=True):
-    """Where suites take tools from: registered sets, and what servers offer, recorded or live."""
+class ToolSources(NamedTuple):
+    """Where suites take tools from: registered sets, and what servers offer, recorded or live.
 
-    # ``broken`` lists benchmarks that cannot be used: an unknown toolset may belong to one of them.
-    # ``registered`` gives, for each tool that was registered by itself, who registered it. ``schemas`` gives,
-    # for a root folder, where the tools of servers are looked up.
-    toolsets: Callable[[], Mapping[str, Sequence[Path]]] = dict
-    broken: Callable[[], Sequence[str]] = tuple
-    registered: Callable[[], Mapping[str, str]] = dict
-    schemas: Callable[[Path], SchemaSource] = _replays_below
+    ``schemas`` gives, for a root folder, where the tools of servers are looked up.
+    """
+
+    registry: Registry
+    schemas: Callable[[Path], SchemaSource] = replays_below
 
 
 class ToolEntry(NamedTuple):
@@ -91,7 +90,7 @@ def _named_entries(suite: Suite, folder: Path, root: Path, sources: ToolSources)
         return {}
     from pytest_agenteval.tools.toolsets import files_of_tools, load_tools
 
-    toolsets = sources.toolsets()
+    toolsets = sources.registry.toolsets
     files = {index: name for index, name in names.items() if name not in toolsets}
     try:
         paths = suite_paths(folder, "tools", files, root, root, "file")
@@ -101,7 +100,9 @@ def _named_entries(suite: Suite, folder: Path, root: Path, sources: ToolSources)
         for problem in missing.problems:
             entry = next(names[step] for step in problem.path if isinstance(step, int))
             also = f", or a toolset: {nearest_names(entry, toolsets)}" if toolsets else ""
-            hint = problem.hint or did_you_mean(entry, toolsets) or "; ".join(sources.broken())
+            # An unknown toolset may belong to a benchmark that cannot be used.
+            broken = "; ".join(sources.registry.broken_benchmarks)
+            hint = problem.hint or did_you_mean(entry, toolsets) or broken
             problems.append(dataclasses.replace(problem, expected=problem.expected + also, hint=hint))
         raise ProblemsFound(problems) from None
     places = dict(zip(files, paths, strict=True))
@@ -202,7 +203,8 @@ def _clashes(entries: Sequence[ToolEntry], sources: ToolSources, file: Path) -> 
     if not any(isinstance(entry.planned, McpServer) for entry in entries):
         return
     owners: dict[str, tuple[int | None, str]] = {
-        name: (None, f"of {who}, which registered it") for name, who in sources.registered().items()
+        name: (None, f"of {who}, which registered it")
+        for name, who in sources.registry.tool_claimants.items()
     }
     for index, entry in enumerate(entries):
         for name in entry.names:

@@ -16,6 +16,7 @@ import pytest
 from pytest_agenteval.processes.files import same_file_key, unportable_name_reason
 from pytest_agenteval.records.plan import McpServer
 from pytest_agenteval.records.record import FrozenValue, Record
+from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.session.planning.suite_tools import ToolSources, find_tools
 from pytest_agenteval.tasks.documents import is_task, parse_document, read_document, short_path
 from pytest_agenteval.tasks.file_names import (
@@ -77,7 +78,7 @@ class Suites:
     """The suites below a root; each is read once."""
 
     def __init__(self, root: Path, sources: ToolSources | None = None) -> None:
-        self._root, self._sources = root, sources or ToolSources()
+        self._root, self._sources = root, sources or ToolSources(Registry())
         self._suites: dict[Path, LoadedSuite | ProblemsFound] = {}
         self._folders: dict[Path, Path | None] = {}
         self._apart: dict[Path, bool] = {}
