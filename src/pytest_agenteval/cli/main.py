@@ -16,7 +16,7 @@ from importlib import import_module
 from keyword import iskeyword
 from typing import Any
 
-from pytest_agenteval.processes.startup import garbage_collection_reduced
+from pytest_agenteval.processes.startup import garbage_collection_paused
 from pytest_agenteval.text.errors import AgentEvalError, UsageMistake, did_you_mean
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
@@ -171,6 +171,6 @@ def _declare_arguments(verb: str, parser: argparse.ArgumentParser) -> None:
 
 
 def _run_verb(verb: str, args: argparse.Namespace) -> int:
-    with garbage_collection_reduced():  # most of what a verb makes are the trials of a run, which stay
+    with garbage_collection_paused():  # most of what a verb makes are the trials of a run, which stay
         status: int = verb_function(verb)(args)
     return status

@@ -127,10 +127,12 @@ def group_statistics(
     """
     averaged = [entry for entry in entries if entry.ending != "errored" and entry.score is not None]
     tasks = group_by_task(averaged)
-    trials_and_passes = [(len(trials), sum(map(_is_passed, trials))) for trials in tasks.values()]
+    trials_and_passes = [
+        (len(trials), [entry.ending for entry in trials].count("passed")) for trials in tasks.values()
+    ]
     passed = _tasks_passed(tasks.values(), trials_and_passes, threshold)
     # Of most trials every grade is decided: only the others are looked at again.
-    undecided = [entry for entry in entries if any(g.score is None or g.undecided for g in entry.grades)]
+    undecided = [entry for entry in entries if [g for g in entry.grades if g.score is None or g.undecided]]
     lacking = [(entry, grades) for entry in undecided if (grades := grades_lacking_judge(entry))]
     lacking_averaged = [(entry, grades) for entry, grades in lacking if entry.averaged]
     # Tests may run trials by code, which nobody has planned.
@@ -171,7 +173,7 @@ def group_statistics(
             for entry, grades in lacking_averaged
         ),
         lacking=Counter(grade.grader for _, grades in lacking_averaged for grade in grades),
-        retried=sum(entry.attempts > 1 for entry in entries),
+        retried=sum([entry.attempts > 1 for entry in entries]),
         spent=_spent(entries, interrupted, is_offline),
         judging=_resource_use([entry.judging for entry in entries if entry.judging.asks]),
         judge_asks=sum(map(_JUDGE_ASKS, entries)),
@@ -188,8 +190,8 @@ def grades_lacking_judge(entry: JournalEntry) -> list[Grade]:
 def group_by_task(entries: Iterable[JournalEntry]) -> dict[TaskName, list[JournalEntry]]:
     tasks: dict[TaskName, list[JournalEntry]] = {}
     for entry in entries:
-        key = entry.key
-        tasks.setdefault((key.task, key.agent), []).append(entry)
+        # Its task and its agent.
+        tasks.setdefault(entry.key[1:3], []).append(entry)
     return tasks
 
 
@@ -211,17 +213,19 @@ def _tasks_passed(
     tasks: Collection[Sequence[JournalEntry]], trials_and_passes: Sequence[tuple[int, int]], threshold: float
 ) -> list[bool]:
     """Say of each task whether it passed by its kind, its endings and its scores."""
+    kinds = [trials[0].kind for trials in tasks]
+    alike = list(zip(kinds, trials_and_passes, strict=True))
+    if threshold < 1:
+        scores = ([entry.score for entry in trials] for trials in tasks)
+        return [
+            task_passed(kind, (), own, threshold) is True for kind, own in zip(kinds, scores, strict=True)
+        ]
     # Decided once for all tasks with the same kind and counts: at a threshold of 1 scores do not matter.
-    decided: dict[object, bool] = {}
-    passed = []
-    for number, (trials, counts) in enumerate(zip(tasks, trials_and_passes, strict=True)):
-        alike = (trials[0].kind, *counts) if threshold >= 1 else number
-        if alike not in decided:
-            scores = [entry.score for entry in trials]
-            is_passed = task_passed(trials[0].kind, map(_is_passed, trials), scores, threshold)
-            decided[alike] = is_passed is True
-        passed.append(decided[alike])
-    return passed
+    decided = {
+        (kind, (count, passes)): task_passed(kind, [True] * passes + [False] * (count - passes)) is True
+        for kind, (count, passes) in {*alike}
+    }
+    return [decided[each] for each in alike]
 
 
 def _spent(entries: Sequence[JournalEntry], interrupted: int, is_offline: bool) -> ResourceUse:
@@ -230,8 +234,8 @@ def _spent(entries: Sequence[JournalEntry], interrupted: int, is_offline: bool) 
     # Few runs have attempts before the last: the others are added up without looking for them.
     if any(map(_EARLIER, entries)):
         usages = [usage for entry in entries for usage in (entry.usage, *entry.earlier)]
-    known = _resource_use(usages, sum(entry.seconds + entry.earlier_seconds for entry in entries))
-    untimed = sum(not entry.seconds and entry.elapsed_seconds is None for entry in entries)
+    known = _resource_use(usages, sum([entry.seconds + entry.earlier_seconds for entry in entries]))
+    untimed = len([entry for entry in entries if not entry.seconds and entry.elapsed_seconds is None])
     known = replace(known, seconds=known.seconds + Figure(0, untimed)) if untimed else known
     unended = interrupted + sum(entry.unended_attempts for entry in entries if entry.attempts > 1)
     if not unended:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -49,14 +49,14 @@ class LeaderboardRow(FrozenValue, frozen=True):
     """A suite with one model and variant in one run.
 
     ``scorecard`` is that of a benchmark which knows the suite's graders; ``broken`` says why it could not be
-    made. ``rulers`` holds for each task the digests of everything that graded it.
+    made.
     """
 
     run: str
     path: str
     view: SuiteView
     scorecard: Scorecard | None
-    rulers: Mapping[str, frozenset[str]]
+    entries: Sequence[JournalEntry]
     broken: str = ""
 
     @property
@@ -98,15 +98,7 @@ def _standings_of(run: Run, scorecards: Iterable[RegisteredScorecard] = ()) -> I
         # The code of a benchmark must not cost a run its other tables.
         except BrokenScorecard as mistake:
             broken = str(mistake)
-        rulers: dict[str, frozenset[str]] = {}
-        # Most tasks have one ruler, and many the same: equal sets are one object.
-        known: dict[frozenset[str], frozenset[str]] = {}
-        for entry in entries:
-            ruler, before = entry.digests.ruler, rulers.get(entry.key.task, frozenset())
-            if ruler and ruler not in before:
-                both = before | {ruler}
-                rulers[entry.key.task] = known.setdefault(both, both)
-        yield LeaderboardRow(run.name, str(run.folder), suite, scorecard, rulers, broken)
+        yield LeaderboardRow(run.name, str(run.folder), suite, scorecard, entries, broken)
 
 
 def suite_entries(run: Run, suite: SuiteView) -> list[JournalEntry]:
@@ -117,8 +109,9 @@ def _count_graded_differently(standings: Sequence[LeaderboardRow]) -> int:
     # Of the tasks that several standings have, those that were not graded by the same ruler in all.
     by_task: dict[str, set[str]] = {}
     for standing in standings:
-        for task, rulers in standing.rulers.items():
-            by_task.setdefault(task, set()).update(rulers)
+        for entry in standing.entries:
+            if entry.digests.ruler:
+                by_task.setdefault(entry.key.task, set()).add(entry.digests.ruler)
     return sum(len(rulers) > 1 for rulers in by_task.values())
 
 

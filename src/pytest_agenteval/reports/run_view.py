@@ -97,7 +97,7 @@ Group = tuple[str, str, str]
 _suite_views: WeakKeyDictionary[Run, tuple[SuiteView, ...]] = WeakKeyDictionary()
 """Of runs in memory: the screen, the leaderboard and the page of a run need the same views."""
 
-_DOUBTFUL, _SIMULATING = attrgetter("doubtful_events"), attrgetter("simulating")
+_ENTRY_KEY, _DOUBTFUL, _SIMULATING = map(attrgetter, ("key", "doubtful_events", "simulating"))
 
 
 class SuiteView(FrozenValue, frozen=True):
@@ -244,9 +244,16 @@ def model_note(model: RunModel) -> str:
 def worst_first(entries: Iterable[JournalEntry]) -> list[JournalEntry]:
     """Give the trials that did not pass: failed, then missed, each by score, then errored."""
     # Keys decide between equal scores, so that every report has one order.
-    order = ("failed", "missed", "errored")
-    not_passed = [entry for entry in entries if entry.ending in order]
-    return sorted(not_passed, key=lambda entry: (order.index(entry.ending), entry.score or 0.0, entry.key))
+    by_key = sorted([entry for entry in entries if entry.ending != "passed"], key=_ENTRY_KEY)
+    return [
+        entry
+        for ending in ("failed", "missed", "errored")
+        for entry in sorted([one for one in by_key if one.ending == ending], key=_score)
+    ]
+
+
+def _score(entry: JournalEntry) -> float:
+    return entry.score or 0.0
 
 
 def entries_by_group(run: Run) -> dict[Group, list[JournalEntry]]:
@@ -255,13 +262,13 @@ def entries_by_group(run: Run) -> dict[Group, list[JournalEntry]]:
         (group.suite, group.model, group.variant): [] for group in run.planned
     }
     for entry in run.entries:
-        groups.setdefault(_group(entry.key), []).append(entry)
+        suite, _, _, model, variant, _ = entry.key
+        groups.setdefault((suite, model, variant), []).append(entry)
     return groups
 
 
 def _group(key: TrialKey) -> Group:
-    suite, _, _, model, variant, _ = key
-    return suite, model, variant
+    return key.suite, key.model, key.variant
 
 
 def _suite_view(run: Run, group: Group, entries: Sequence[JournalEntry]) -> SuiteView:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection
+from itertools import chain
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,12 +15,18 @@ from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.store.journal_entry import (
     FinishedLine,
     JournalEntry,
-    JournalLine,
+    NotRunLine,
     NotRunTrial,
     StartedAttempt,
     StartedLine,
-    read_journal_line,
+    read_journal_lines,
 )
+
+# How many bytes of a journal are read at a time.
+MOST_READ = 4 * 1024 * 1024
+
+_KEY = attrgetter(*TrialKey._fields)
+_ATTEMPT = attrgetter("attempt")
 
 
 class _Start(NamedTuple):
@@ -29,84 +39,107 @@ class Journal:
     """All journal lines of a run, merged."""
 
     def __init__(self) -> None:
-        self._finished: dict[TrialKey, list[JournalEntry]] = {}
-        self._starts: dict[TrialKey, tuple[_Start, ...]] = {}
+        # The first ended attempt of each trial, and those after it, which few trials have.
+        self._finished: dict[TrialKey, JournalEntry] = {}
+        self._later: dict[TrialKey, list[JournalEntry]] = {}
+        self._started: dict[str, list[StartedLine]] = {}
         self._not_run: dict[TrialKey, NotRunTrial] = {}
         self.odd: list[str] = []
 
     def read(self, path: Path) -> None:
         """Add one process's journal; name in ``odd`` the lines that cannot be read."""
+        # ``JournalWriter`` names both files after the process.
+        transcripts = path.name.replace("journal-", "transcripts-", 1)
+        started, number = self._started.setdefault(path.name, []), 1
         with path.open("rb") as file:
-            for number, raw in enumerate(file, start=1):
-                try:
-                    self._add(read_journal_line(raw, path, number), path.name)
-                except ValueError as problem:
-                    if raw.strip():
-                        self.odd.append(f"{path.name}:{number}: left out: {problem}")
+            while raws := file.readlines(MOST_READ):
+                for at, line in enumerate(read_journal_lines(raws, path, number)):
+                    if isinstance(line, FinishedLine):
+                        key = line.key
+                        entry = line.entry(key, transcripts)
+                        if self._finished.setdefault(key, entry) is not entry:
+                            self._add_later(entry, f"{path.name}:{number + at}")
+                    elif isinstance(line, StartedLine):
+                        started.append(line)
+                    elif isinstance(line, NotRunLine):
+                        self._not_run[line.key] = NotRunTrial(line.key, line.cause, line.reason)
+                    elif raws[at].strip():
+                        self.odd.append(f"{path.name}:{number + at}: left out: {line}")
+                number += len(raws)
 
-    def _add(self, line: JournalLine, journal: str) -> None:
-        key = line.key
-        if isinstance(line, FinishedLine):
-            entry, attempts = line.entry(key, journal), self._finished.get(key)
-            if attempts is None:
-                self._finished[key] = [entry]
-            # What the attempt used was paid only once.
-            elif entry in attempts:
-                raise ValueError("holds the same line once more")
-            else:
-                attempts.append(entry)
-        elif isinstance(line, StartedLine):
-            start = _Start(line.attempt, line.at, journal)
-            # A line that stands there twice is one start.
-            if start not in (starts := self._starts.get(key, ())):
-                self._starts[key] = (*starts, start)
+    def _add_later(self, entry: JournalEntry, where: str) -> None:
+        later = self._later.setdefault(entry.key, [])
+        # What the attempt used was paid only once.
+        if entry in (self._finished[entry.key], *later):
+            self.odd.append(f"{where}: left out: holds the same line once more")
         else:
-            self._not_run[key] = NotRunTrial(key, line.cause, line.reason)
+            later.append(entry)
 
-    def entries(self) -> tuple[JournalEntry, ...]:
-        """Return the last finished attempt of each trial, sorted by key."""
-        return tuple([self._last(self._finished[key]) for key in sorted(self._finished)])
+    def merged(self) -> tuple[tuple[JournalEntry, ...], tuple[StartedAttempt, ...]]:
+        """Return the last finished attempt of each trial, and the attempts that started after it, by key."""
+        finished, later, starts = self._finished, self._later, self._repeated_starts()
+        entries = [
+            # Most trials have one attempt, and nothing else to work out.
+            entry
+            if entry.attempt == 1 and key not in starts and key not in later
+            else _last_attempt([entry, *later.get(key, ())], starts.get(key, ()))
+            for key, entry in sorted(finished.items(), key=itemgetter(0))
+        ]
+        begun = [
+            StartedAttempt(line.key, 1)
+            for lines in self._started.values()
+            for line, key in zip(lines, map(_KEY, lines), strict=True)
+            if key not in finished and key not in starts
+        ]
+        for key, of_trial in starts.items():
+            ended = [finished[key], *later.get(key, ())] if key in finished else []
+            last = max(map(_ATTEMPT, ended), default=0)
+            attempts = {start.attempt for start in of_trial}
+            begun += [StartedAttempt(key, attempt) for attempt in attempts if attempt > last]
+        return tuple(entries), tuple(sorted(begun))
 
-    def begun(self) -> tuple[StartedAttempt, ...]:
-        """Return the attempts that started after the last one that finished."""
-        return tuple(
-            StartedAttempt(key, attempt)
-            for key, starts in sorted(self._starts.items())
-            for attempt in sorted({start.attempt for start in starts})
-            if attempt > max([entry.attempt for entry in self._finished.get(key, ())], default=0)
-        )
+    def _repeated_starts(self) -> dict[TrialKey, set[_Start]]:
+        """Return the starts of all trials but those with one start, which is that of the first attempt."""
+        lines = [*chain.from_iterable(self._started.values())]
+        keys = [*map(_KEY, lines)]
+        # Most runs have none of them, which is seen without looking at each line.
+        if len({*keys}) == len(keys) and {*map(_ATTEMPT, lines)} <= {1}:
+            return {}
+        counts = Counter(keys)
+        starts: dict[TrialKey, set[_Start]] = {}
+        for journal, of_journal in self._started.items():
+            for line in of_journal:
+                if line.attempt != 1 or counts[_KEY(line)] > 1:
+                    # A line that stands there twice is one start.
+                    starts.setdefault(line.key, set()).add(_Start(line.attempt, line.at, journal))
+        return starts
 
     def not_run(self) -> tuple[NotRunTrial, ...]:
         """Return the trials that were held back and have never finished, sorted by key."""
         return tuple(self._not_run[key] for key in sorted(self._not_run) if key not in self._finished)
 
-    def _last(self, attempts: list[JournalEntry]) -> JournalEntry:
-        starts = self._starts.get(attempts[0].key, ())
-        # Most trials have one attempt, and nothing else to work out.
-        if len(attempts) == attempts[0].attempt == 1 and (
-            not starts or starts[-1].attempt == len(starts) == 1
-        ):
-            return attempts[0]
-        # ``max`` returns the first of equals: reversed, so that of two lines of one attempt, as a full disk
-        # can leave them, the later one counts.
-        last = max(reversed(attempts), key=lambda entry: (entry.attempt, entry.started_at))
-        numbers = [start.attempt for start in starts]
-        attempts_made = max(last.attempt, len(attempts), len(starts), *numbers)
-        if attempts_made == 1:
-            return last
-        # An attempt that only took over an earlier one, with new grades or none, used nothing itself.
-        known = {_source(last)} if last.origin is not None else set()
-        before = []
-        for entry in attempts:
-            is_again = entry.origin is not None and not entry.origin.run
-            if entry is last or is_again or _source(entry) in known:
-                continue
-            if entry.origin is not None:
-                known.add(_source(entry))
-            before.append(entry)
-        attempts_made -= len(attempts) - 1 - len(before)
-        earlier, seconds = tuple(entry.usage for entry in before), sum(entry.seconds for entry in before)
-        return replace(last, attempts=attempts_made, earlier=earlier, earlier_seconds=seconds)
+
+def _last_attempt(attempts: list[JournalEntry], starts: Collection[_Start]) -> JournalEntry:
+    # ``max`` returns the first of equals: reversed, so that of two lines of one attempt, as a full disk
+    # can leave them, the later one counts.
+    last = max(reversed(attempts), key=lambda entry: (entry.attempt, entry.started_at))
+    numbers = [start.attempt for start in starts]
+    attempts_made = max(last.attempt, len(attempts), len(starts), *numbers)
+    if attempts_made == 1:
+        return last
+    # An attempt that only took over an earlier one, with new grades or none, used nothing itself.
+    known = {_source(last)} if last.origin is not None else set()
+    before = []
+    for entry in attempts:
+        is_again = entry.origin is not None and not entry.origin.run
+        if entry is last or is_again or _source(entry) in known:
+            continue
+        if entry.origin is not None:
+            known.add(_source(entry))
+        before.append(entry)
+    attempts_made -= len(attempts) - 1 - len(before)
+    earlier, seconds = tuple(entry.usage for entry in before), sum(entry.seconds for entry in before)
+    return replace(last, attempts=attempts_made, earlier=earlier, earlier_seconds=seconds)
 
 
 def _source(entry: JournalEntry) -> tuple[str, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -142,6 +142,12 @@ def is_intact(raw: bytes) -> bool | None:
     line = raw.rstrip(b"\r\n")
     body, end = line[:-CHECKSUM_BYTES], line[-CHECKSUM_BYTES:]
     return end[8:] == b'%08x"}' % zlib.crc32(body) if end.startswith(CHECKSUM) else None
+
+
+def are_all_intact(raws: Sequence[bytes]) -> bool:
+    """Whether each of these lines is whole and has its right checksum: quicker than one at a time."""
+    end = CHECKSUM_BYTES + 1
+    return all(raw[-end:] == b'%b%08x"}\n' % (CHECKSUM, zlib.crc32(raw[:-end])) for raw in raws)
 
 
 def has_checksums(path: Path) -> bool:

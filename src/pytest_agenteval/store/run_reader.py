@@ -86,7 +86,7 @@ class Run:
             journal, path = Journal(), self.folder / f"journal-{process}.jsonl"
             if path.is_file():
                 journal.read(path)
-                lost += unfinished.intersection(journal.begun())
+                lost += unfinished.intersection(journal.merged()[1])
         return tuple(sorted(lost))
 
     @property
@@ -196,8 +196,8 @@ def load_run(run: str | PathLike[str], results: str | PathLike[str] = ROOT) -> R
         planned, plan_problem = _read_plan(folder / PLANNED)
         planned, looks, looks_problem = _after_looks(folder, header, planned)
         problems = (*filter(None, (header_problem, plan_problem, looks_problem)), *journal.odd)
-        entries, unfinished, not_run = journal.entries(), journal.begun(), journal.not_run()
-        return Run(folder, header, planned, entries, unfinished, problems, looks, not_run)
+        entries, begun = journal.merged()
+        return Run(folder, header, planned, entries, begun, problems, looks, journal.not_run())
 
 
 def _after_looks(

@@ -43,7 +43,8 @@ def mean_score(scores: Iterable[float | None]) -> float | None:
 
 def decided_scores(scores: Iterable[float | None]) -> list[float]:
     """Give the scores that are not None, in their order; raises ValueError for one outside 0..1."""
-    return [checked_score(score) for score in scores if score is not None]
+    # Only a wrong one is checked by a call: there may be hundreds of thousands.
+    return [score for score in scores if score is not None and (0 <= score <= 1 or checked_score(score))]
 
 
 def checked_score(score: float) -> float:

@@ -22,7 +22,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, chain
 from random import Random
 from typing import TypeVar
 
@@ -231,8 +231,12 @@ def estimate_of_tasks(scores: Iterable[Sequence[float | None]], level: float = 0
 
     Raises ValueError for a score outside 0..1 and for a level not between 0 and 1.
     """
-    decided = [own for task in scores if (own := decided_scores(task))]
-    # Many tasks have one trial, whose mean needs no sum.
+    tasks = list(scores)
+    if {*map(len, tasks)} == {1}:
+        # Many runs try each task once: then nothing is to be put together.
+        decided = [[score] for score in decided_scores(chain.from_iterable(tasks))]
+    else:
+        decided = [own for task in tasks if (own := decided_scores(task))]
     means = [own[0] + 0.0 if len(own) == 1 else mean_score(own) or 0.0 for own in decided]
     mean = mean_score(means)
     if mean is None:
