@@ -19,7 +19,7 @@ from pytest_agenteval.reports.run_screen import miss_lines, screen_lines
 from pytest_agenteval.reports.run_view import view_of
 from pytest_agenteval.store.journal_writer import JournalWriter
 from pytest_agenteval.store.run_folder import PlannedGroup, RunHeader, list_runs, new_run, write_planned
-from pytest_agenteval.store.run_reader import load_run
+from pytest_agenteval.store.run_reader import load_run, load_tasks
 
 from .samples import FULL, plan, trial
 
@@ -190,3 +190,17 @@ def test_a_damaged_transcript_hides_neither_its_trial_nor_the_others(
     assert run.trial_if_readable(run.entries[1]) == last
     (odd,) = run.odd
     assert odd.startswith(f"card/{FULL.key.task}[claude@short-2]: no transcript at {path.name}:0 (")
+
+
+def test_damaged_lines_of_tasks_that_are_not_needed_are_named_too(tmp_path: Path) -> None:
+    """``agenteval show NAME`` reads one task of a large run, and says all the same what is broken."""
+    folder = new_run(tmp_path, RunHeader("2026-11-21T09:30:15+00:00"))
+    journal = JournalWriter(folder, "main")
+    journal.finished([trial("t1"), trial("t2"), trial("t3")])
+    journal.close()
+    (path,) = folder.glob("journal-*")
+    path.write_bytes(path.read_bytes().replace(b'"task":"t3"', b'"task":"t4"'))
+    assert load_tasks(folder, "t1".__eq__).odd == load_run(folder).odd
+    assert "t1" in [entry.key.task for entry in load_tasks(folder, "t1".__eq__).entries]
+    path.write_bytes(path.read_bytes().replace(b'"task":"t4"', b'"task":"t3"'))
+    assert [entry.key.task for entry in load_tasks(folder, "t1".__eq__).entries] == ["t1"]

@@ -49,19 +49,22 @@ from pytest_agenteval.reports.run_screen import (
 from pytest_agenteval.reports.run_view import model_note, view_of
 from pytest_agenteval.reports.scorecard import RegisteredScorecard, ReportOption
 from pytest_agenteval.reports.trial_choice import (
+    PROGRAM,
     WORST,
     TrialQuery,
     best_matches,
     choose_trials,
     counterpart,
     parse_query,
+    task_filter,
+    whole_name_matches,
 )
 from pytest_agenteval.reports.trial_screen import Detail, TrialPlace, trial_lines
 from pytest_agenteval.reports.trial_view import trial_view, trials_document
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.rows import ROW_KINDS
 from pytest_agenteval.store.run_folder import LATEST, ROOT, list_runs
-from pytest_agenteval.store.run_reader import Run, first_unreadable, load_run
+from pytest_agenteval.store.run_reader import Run, first_unreadable, load_run, load_tasks
 from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.text.errors import AgentEvalError, UsageMistake
 from pytest_agenteval.text.formatting import StyledLine, ending_word, printable
@@ -325,7 +328,7 @@ def show(args: argparse.Namespace) -> int:
     results, named = Path(args.results), query.run or args.run
     if not named and args.trial != WORST and not list_runs(results):
         raise UsageMistake(f"there is no trial {args.trial!r}: there are no runs yet in {results}")
-    run = load_run(find_named_run(results, named or LATEST))
+    run = _load_for(query, find_named_run(results, named or LATEST))
     entries = _matching_entries(run, query, args)
     runs = [run, load_run(find_named_run(Path(args.results), args.diff))] if args.diff else [run]
     # Reading a trial adds what cannot be read of it: more entries than before mean a lost transcript.
@@ -344,6 +347,16 @@ def show(args: argparse.Namespace) -> int:
         if not each.has_checksums:
             print(f"{each.folder.name}: {NO_CHECKSUMS}", file=sys.stderr)
     return 0 if [each.odd for each in runs] == before else TRANSCRIPT_LOST
+
+
+def _load_for(query: TrialQuery, folder: Path) -> Run:
+    """Read a run; where the query is a trial's whole name, no more of it than tasks that could be meant."""
+    # An item's id behind a file may mean more.
+    if query.name and "::" not in query.name:
+        part = load_tasks(folder, task_filter(PROGRAM.sub("", query.name.strip())))
+        if whole_name_matches(part.entries, query.name):
+            return part
+    return load_run(folder)
 
 
 def _matching_entries(run: Run, query: TrialQuery, args: argparse.Namespace) -> list[JournalEntry]:

@@ -31,11 +31,11 @@ from pytest_agenteval.cli.console import (
     write_text,
 )
 from pytest_agenteval.processes.files import PresenceLock
-from pytest_agenteval.reports.run_list import ListedRun, RunListDocument, listed_run, run_list_table
+from pytest_agenteval.reports.run_list import RunListDocument, listed_run, run_list_table
 from pytest_agenteval.reports.tables import table_lines
 from pytest_agenteval.store.pruning import Pruning, left_behind, plan_pruning, remove_run
 from pytest_agenteval.store.run_folder import RunFolder, list_runs, read_header_or_name, read_json, whole_runs
-from pytest_agenteval.store.run_reader import Run, first_unreadable, load_run
+from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.tasks.file_names import holds_baseline
 from pytest_agenteval.text.errors import UsageMistake, nearest_names
 from pytest_agenteval.text.formatting import StyledLine, format_moment, pluralize
@@ -160,11 +160,8 @@ def runs(args: argparse.Namespace) -> int:
         return prune(args)
     stored = list_runs(Path(args.results))
     chosen = stored if args.all else stored[: args.number]
-    listed: list[ListedRun] = []
-    # Only a summary of each is stored: a thousand whole runs would not fit into memory.
-    for folder in chosen:
-        run = load_run(folder.path)
-        listed.append(listed_run(run, tuple(first_unreadable(run.odd))))
+    # One after the other: a thousand whole runs would not fit into memory.
+    listed = [listed_run(folder.path) for folder in chosen]
     if args.json:
         figures = tuple(each.figures for each in listed)
         write_document(args.json, RunListDocument(stored=len(stored), runs=figures))

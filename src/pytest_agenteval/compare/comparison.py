@@ -19,7 +19,7 @@ from pytest_agenteval.compare.pairing import (
     pair_suites,
     unmatched_groups,
 )
-from pytest_agenteval.compare.scoring.aggregates import decided_scores, expected_broken, is_broken
+from pytest_agenteval.compare.scoring.aggregates import expected_broken, is_broken
 from pytest_agenteval.compare.scoring.exact_tests import ExactTest, PairedScores, label_test, tarone_holm
 from pytest_agenteval.compare.scoring.power import (
     FEWEST_FOR_POWER,
@@ -156,9 +156,8 @@ class TaskChange(FrozenValue, frozen=True):
     @property
     def change(self) -> float | None:
         """New mean less old mean; None where a side has no score."""
-        old, new = decided_scores(self.old), decided_scores(self.new)
-        if len(old) == len(new) == 1:
-            return float(new[0]) - float(old[0])
+        old = [score for score in self.old if score is not None]
+        new = [score for score in self.new if score is not None]
         return mean(new) - mean(old) if old and new else None
 
     @property
@@ -366,11 +365,11 @@ def _task_change(pair: TaskPair) -> TaskChange:
 
 
 def _scores(entries: Sequence[JournalEntry]) -> tuple[float | None, ...]:
-    return tuple(entry.score if entry.averaged else None for entry in entries)
+    return tuple([None if entry.ending == "errored" else entry.score for entry in entries])
 
 
 def _passes(entries: Sequence[JournalEntry]) -> tuple[bool, ...]:
-    return tuple(entry.ending == "passed" for entry in entries if entry.averaged)
+    return tuple([entry.ending == "passed" for entry in entries if entry.averaged])
 
 
 def _sensitivity(change: SuiteScoreChange, tolerance: float, level: float) -> Sensitivity:
@@ -397,7 +396,12 @@ def _grader_changes(pairs: Sequence[TaskPair]) -> Iterator[GraderChange]:
         yield GraderChange(label, len(both), Pair(old_mean, new_mean))
 
 
-def _grader_means(entries: Iterable[JournalEntry]) -> dict[str, float]:
+def _grader_means(entries: Sequence[JournalEntry]) -> dict[str, float]:
+    if len(entries) == 1 and entries[0].averaged:
+        single = {grade.grader: grade.score for grade in entries[0].grades if grade.score is not None}
+        # Unless two grades have one label.
+        if len(single) == len(entries[0].grades):
+            return single
     scores: dict[str, list[float]] = {}
     for entry in entries:
         for grade in entry.grades if entry.averaged else ():

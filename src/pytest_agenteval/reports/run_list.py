@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
 
+import msgspec
+
+from pytest_agenteval import __version__
 from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.records.transcript import format_cost
 from pytest_agenteval.reports.run_view import SuiteView, entries_by_group, suite_views
 from pytest_agenteval.reports.suite_tables import interval_cell, mean_cell
 from pytest_agenteval.reports.tables import ReportTable, TableColumn
-from pytest_agenteval.store.run_documents import RULES, StoredVerdict, read_comparison
-from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.store.record_files import replace_json
+from pytest_agenteval.store.run_documents import EXTRA, LOOKS, RULES, StoredVerdict, read_comparison
+from pytest_agenteval.store.run_folder import HEADER, PLANNED, read_header_or_name
+from pytest_agenteval.store.run_reader import first_unreadable, load_run
 from pytest_agenteval.text.formatting import MOST_NAME, NOT_KNOWN, format_moment, one_line, pluralize
 
 
@@ -61,59 +68,127 @@ class RunListDocument(Document, frozen=True, kw_only=True):
     runs: tuple[RunFigures, ...]
 
 
+class SuiteCells(FrozenValue, frozen=True):
+    """The cells of a suite's row that its figures alone do not give."""
+
+    who: str
+    score: str
+    interval: str
+    averaged: int
+    cost: str
+
+
 class ListedRun(NamedTuple):
-    """A run as a list has it: its figures with the verdicts of its comparison, and the views of its suites.
+    """A run as a list has it: its figures, with the verdicts of its comparison, and the cells of its suites.
 
     ``headline`` is the comparison in a sentence; empty for a run that was compared with nothing.
     """
 
     figures: RunFigures
-    suites: tuple[SuiteView, ...]
+    suites: tuple[SuiteCells, ...]
 
 
-def listed_run(run: Run, unreadable: tuple[str, ...] = ()) -> ListedRun:
-    """Make the entry of a run in a list; ``unreadable`` says what could not be read before."""
-    suites, groups = suite_views(run), entries_by_group(run)
-    comparison, problem = read_comparison(run.folder)
+class StoredFigures(FrozenValue, frozen=True):
+    """What a list needs of a run, as it was worked out from ``files``, of which sizes and times are named.
+
+    ``suites`` are ``SuiteFigures`` without verdicts: a run may be compared later.
+    """
+
+    package: str
+    files: dict[str, tuple[int, int]]
+    suites: tuple[dict[str, Any], ...]
+    cells: tuple[SuiteCells, ...]
+    odd: tuple[str, ...]
+
+
+# To read a run of so many bytes takes longer than a list should.
+LARGE = 4_000_000
+FIGURES = "figures.json"
+READ = ("journal-*.jsonl", HEADER, PLANNED, EXTRA, LOOKS)
+
+
+def listed_run(folder: Path) -> ListedRun:
+    """Make the entry of a run in a list, with what could not be read of it."""
+    stored, (header, _) = _stored_figures(folder), read_header_or_name(folder)
+    comparison, problem = read_comparison(folder)
     # From the last to the first: where a suite has several verdicts, the first one counts.
     verdicts = {(each.suite, *each.who): each for each in (comparison.verdicts if comparison else ())[::-1]}
     figures = RunFigures(
-        name=run.folder.name,
-        path=str(run.folder),
-        started_at=run.header.started_at,
-        ended_at=run.header.ended_at,
-        exit_status=run.header.exit_status,
+        name=folder.name,
+        path=str(folder),
+        started_at=header.started_at,
+        ended_at=header.ended_at,
+        exit_status=header.exit_status,
         headline=comparison.headline if comparison else "",
         suites=tuple(
-            _suite_figures(suite, len(groups[suite.group]), verdicts.get(suite.group)) for suite in suites
+            # Made by hand, as whole numbers would be read back as fractions.
+            SuiteFigures(**suite, verdict=verdicts.get((suite["suite"], suite["model"], suite["variant"])))
+            for suite in stored.suites
         ),
-        odd=(*unreadable, *filter(None, (problem,))),
+        odd=(*stored.odd, *filter(None, (problem,))),
     )
-    return ListedRun(figures, suites)
+    return ListedRun(figures, stored.cells)
 
 
-def _suite_figures(suite: SuiteView, ended: int, verdict: StoredVerdict | None) -> SuiteFigures:
+def _stored_figures(folder: Path) -> StoredFigures:
+    """Read the figures of a run, or work them out; those of a large run that has ended are then stored."""
+    # What is added while the run is read makes the files differ from these, and is read next time.
+    states = {path.name: path.stat() for pattern in READ for path in folder.glob(pattern)}
+    files = {name: (state.st_size, state.st_mtime_ns) for name, state in states.items()}
+    with suppress(OSError, msgspec.MsgspecError):
+        stored = msgspec.json.decode((folder / FIGURES).read_bytes(), type=StoredFigures)
+        if (stored.package, stored.files) == (__version__, files):
+            return stored
+    run = load_run(folder)
+    views, groups = suite_views(run), entries_by_group(run)
+    stored = StoredFigures(
+        package=__version__,
+        files=files,
+        suites=tuple(_suite_figures(suite, len(groups[suite.group])) for suite in views),
+        cells=tuple(map(_suite_cells, views)),
+        odd=tuple(first_unreadable(run.odd)),
+    )
+    if run.header.ended_at and sum(size for size, _ in files.values()) >= LARGE:
+        # They only save time, so a folder that cannot be written to is no error.
+        with suppress(OSError):
+            replace_json(folder / FIGURES, msgspec.to_builtins(stored))
+    return stored
+
+
+def _suite_cells(suite: SuiteView) -> SuiteCells:
+    total = suite.total
+    # Where no tokens were seen there is no cost, as on the other screens.
+    spent = total.spent.tokens or total.spent.cost
+    return SuiteCells(
+        who=one_line(suite.who, MOST_NAME),
+        score=mean_cell(total),
+        interval=interval_cell(total),
+        averaged=total.averaged,
+        cost=format_cost(total.spent.cost) if spent else NOT_KNOWN,
+    )
+
+
+def _suite_figures(suite: SuiteView, ended: int) -> dict[str, Any]:
     total = suite.total
     interval, spent = total.interval, total.spent
-    return SuiteFigures(
-        suite=suite.suite,
-        kind=suite.kind,
-        model=suite.model,
-        variant=suite.variant,
-        score=total.score,
-        low=interval.low if interval else None,
-        high=interval.high if interval else None,
-        tasks=total.tasks,
-        planned=max(total.planned, ended),
-        ended=ended,
-        errored=total.errors,
-        tokens=spent.tokens.known_part,
-        tokens_untold=spent.tokens.unknown,
-        cost_usd=spent.cost.known_part,
-        unpriced=spent.cost.unknown,
-        seconds=spent.seconds.known_part,
-        verdict=verdict,
-    )
+    return {
+        "suite": suite.suite,
+        "kind": suite.kind,
+        "model": suite.model,
+        "variant": suite.variant,
+        "score": total.score,
+        "low": interval.low if interval else None,
+        "high": interval.high if interval else None,
+        "tasks": total.tasks,
+        "planned": max(total.planned, ended),
+        "ended": ended,
+        "errored": total.errors,
+        "tokens": spent.tokens.known_part,
+        "tokens_untold": spent.tokens.unknown,
+        "cost_usd": spent.cost.known_part,
+        "unpriced": spent.cost.unknown,
+        "seconds": spent.seconds.known_part,
+    }
 
 
 def run_list_table(runs: Sequence[ListedRun], results: str, stored: int) -> ReportTable:
@@ -139,19 +214,16 @@ def _rows(run: ListedRun) -> Iterator[tuple[str, ...]]:
     status = "not ended" if figures.exit_status is None else str(figures.exit_status)
     if not run.suites:
         yield name, when, "no trials", *[NOT_KNOWN] * 5, status, NOT_KNOWN
-    for suite, of_suite in zip(run.suites, figures.suites, strict=True):
-        total = suite.total
-        # Where no tokens were seen there is no cost, as on the other screens.
-        spent = total.spent.tokens or total.spent.cost
+    for cells, of_suite in zip(run.suites, figures.suites, strict=True):
         yield (
             name,
             when,
-            one_line(suite.suite, MOST_NAME),
-            one_line(suite.who, MOST_NAME),
-            mean_cell(total),
-            interval_cell(total),
-            f"{total.averaged:,} of {of_suite.planned:,}",
-            format_cost(total.spent.cost) if spent else NOT_KNOWN,
+            one_line(of_suite.suite, MOST_NAME),
+            cells.who,
+            cells.score,
+            cells.interval,
+            f"{cells.averaged:,} of {of_suite.planned:,}",
+            cells.cost,
             status,
             verdict_text(of_suite.verdict),
         )

@@ -14,7 +14,7 @@ from pytest_agenteval.records.trial import Ending
 from pytest_agenteval.reports.run_view import worst_first
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.text.errors import UsageMistake
-from pytest_agenteval.text.formatting import ending_word, one_line, pluralize
+from pytest_agenteval.text.formatting import MOST_NAME, ending_word, one_line, pluralize
 
 WORST = "worst"
 WORDS = (WORST, *get_args(Ending), "limited")
@@ -81,14 +81,47 @@ def best_matches(entries: Iterable[JournalEntry], name: str) -> list[JournalEntr
     if "::" in name:
         # A task's file may hold a `::` in its path; its id, which pytest puts behind the last, holds none.
         file, _, item = name.rpartition("::")
-        of_item = [entry for entry in entries if item in (*_item_names(entry), entry.key.task)]
+        could_be = task_filter(item)
+        of_item = [
+            entry
+            for entry in entries
+            if could_be(entry.key.task) and item in (*_item_names(entry), entry.key.task)
+        ]
         # The file may be left out, or typed as seen from another folder than pytest's rootdir.
         in_file = [entry for entry in of_item if not file or _is_file(entry.file, file)]
         return in_file if in_file or not file else _of_python_item(entries, name)
-    for fits in _tiers(name):
-        if matches := [entry for entry in entries if fits(entry)]:
-            return matches
-    return []
+    if matches := whole_name_matches(entries, name):
+        return matches
+    folded = name.casefold()
+    # From exact to loose: a name that is also a part of others must find its own trial.
+    looser: tuple[Callable[[JournalEntry], bool], ...] = (
+        lambda entry: _is_file(entry.file, name),
+        lambda entry: name != "" and name in trial_name(entry.key),
+        lambda entry: folded != "" and folded in trial_name(entry.key).casefold(),
+    )
+    return next((found for fits in looser if (found := list(filter(fits, entries)))), [])
+
+
+def whole_name_matches(entries: Iterable[JournalEntry], name: str) -> list[JournalEntry]:
+    """Give the trials of this whole name, with or without the suite or the brackets."""
+    name = PROGRAM.sub("", name.strip())
+    could_be, whole = task_filter(name), {name, one_line(name, MOST_TEXT)}
+    alike = [entry for entry in entries if could_be(entry.key.task)]
+    return [entry for entry in alike if trial_name(entry.key) in whole] or [
+        entry for entry in alike if not whole.isdisjoint((*_item_names(entry), _task(entry), entry.key.task))
+    ]
+
+
+def task_filter(name: str) -> Callable[[str], bool]:
+    """Give a quick test that refuses tasks which no trial of this whole name can be of.
+
+    To write out the names of 100,000 trials, and to compare those, takes most of a second.
+    """
+    typed = f"{name.strip()}\n{one_line(name, MOST_TEXT)}"
+    # A longer name may be cut, and of others only those that are written as they are stand in theirs.
+    if len(name) > MOST_NAME - 2:
+        return lambda task: True
+    return lambda task: task in typed or not (task.isascii() and task.isprintable() and "  " not in task)
 
 
 def counterpart(entries: Sequence[JournalEntry], entry: JournalEntry) -> JournalEntry:
@@ -112,16 +145,6 @@ def counterpart(entries: Sequence[JournalEntry], entry: JournalEntry) -> Journal
         if matches:
             raise UsageMistake("\n".join(_several(trial_name(key), matches)))
     raise UsageMistake(_unknown(entries, trial_name(key)))
-
-
-def _tiers(name: str) -> Iterator[Callable[[JournalEntry], bool]]:
-    # From exact to loose: a name that is also a part of others must find its own trial.
-    whole, folded = {name, one_line(name, MOST_TEXT)}, name.casefold()
-    yield lambda entry: trial_name(entry.key) in whole
-    yield lambda entry: not whole.isdisjoint((*_item_names(entry), _task(entry), entry.key.task))
-    yield lambda entry: _is_file(entry.file, name)
-    yield lambda entry: name != "" and name in trial_name(entry.key)
-    yield lambda entry: folded != "" and folded in trial_name(entry.key).casefold()
 
 
 def _of_python_item(entries: Sequence[JournalEntry], name: str) -> list[JournalEntry]:

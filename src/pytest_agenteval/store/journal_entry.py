@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from sys import intern
@@ -392,17 +392,33 @@ JournalLine: TypeAlias = StartedLine | FinishedLine | NotRunLine
 _decode = msgspec.json.Decoder(JournalLine).decode
 
 
-def read_journal_lines(raws: Sequence[bytes], path: Path, first: int) -> list[JournalLine | ValueError]:
+class _TaskLine(msgspec.Struct, frozen=True, gc=False):
+    task: str
+    v: int = 0
+
+
+_decode_task = msgspec.json.Decoder(_TaskLine).decode
+
+
+def read_journal_lines(
+    raws: Sequence[bytes], path: Path, first: int, of_task: Callable[[str], bool] | None = None
+) -> list[JournalLine | ValueError | None]:
     """Read the lines of a journal from number ``first`` on; a ValueError for one that cannot be read.
 
-    Raises UsageMistake for a line of a newer version.
+    ``of_task`` says which tasks' lines are needed: others may be None. Raises UsageMistake for a line of a
+    newer version.
     """
     # Nearly always all lines are sound: in steps that each take all of them, they are read twice as fast.
     if are_all_intact(raws):
         with suppress(msgspec.MsgspecError):
-            lines = [_decode(raw) for raw in raws]
-            if not any(line.v > VERSION for line in lines):
-                return [*lines]
+            heads = None if of_task is None else [_decode_task(raw) for raw in raws]
+            if of_task is None or heads is None:
+                lines = [_decode(raw) for raw in raws]
+                if not any(line.v > VERSION for line in lines):
+                    return [*lines]
+            elif not any(head.v > VERSION for head in heads):
+                both = zip(raws, heads, strict=True)
+                return [_decode(raw) if of_task(head.task) else None for raw, head in both]
     return [_line_or_problem(raw, path, number) for number, raw in enumerate(raws, first)]
 
 

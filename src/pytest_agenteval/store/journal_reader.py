@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from itertools import chain
 from operator import attrgetter, itemgetter
 from pathlib import Path
@@ -46,14 +46,17 @@ class Journal:
         self._not_run: dict[TrialKey, NotRunTrial] = {}
         self.odd: list[str] = []
 
-    def read(self, path: Path) -> None:
-        """Add one process's journal; name in ``odd`` the lines that cannot be read."""
+    def read(self, path: Path, of_task: Callable[[str], bool] | None = None) -> None:
+        """Add one process's journal; name in ``odd`` the lines that cannot be read.
+
+        ``of_task`` says which tasks are needed: those of others may be missing.
+        """
         # ``JournalWriter`` names both files after the process.
         transcripts = path.name.replace("journal-", "transcripts-", 1)
         started, number = self._started.setdefault(path.name, []), 1
         with path.open("rb") as file:
             while raws := file.readlines(MOST_READ):
-                for at, line in enumerate(read_journal_lines(raws, path, number)):
+                for at, line in enumerate(read_journal_lines(raws, path, number, of_task)):
                     if isinstance(line, FinishedLine):
                         key = line.key
                         entry = line.entry(key, transcripts)
@@ -63,7 +66,7 @@ class Journal:
                         started.append(line)
                     elif isinstance(line, NotRunLine):
                         self._not_run[line.key] = NotRunTrial(line.key, line.cause, line.reason)
-                    elif raws[at].strip():
+                    elif line is not None and raws[at].strip():
                         self.odd.append(f"{path.name}:{number + at}: left out: {line}")
                 number += len(raws)
 

@@ -429,7 +429,6 @@ def _copy(source: Path, target: Path, number: int) -> None:
     """Copy what a run's processes wrote, each file under a name that no other run's has."""
     for path in sorted(source.iterdir()):
         kind, dash, process = path.name.partition("-")
-        # An index is not copied: it holds only for a journal of its own name.
         if kind in LINES and dash and path.suffix == ".jsonl":
             shutil.copyfile(path, target / f"{kind}-{number}-{process}")
         elif path.match("calibration-*") or path.match("workspaces"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -187,12 +187,19 @@ def load_run(run: str | PathLike[str], results: str | PathLike[str] = ROOT) -> R
     needed; ``Run.odd`` names what cannot be read. Raises UsageMistake if there is no run.
     """
     is_name = isinstance(run, str) and not Path(run).is_dir()
-    folder = find_run(Path(results), str(run)) if is_name else Path(run)
+    return load_tasks(find_run(Path(results), str(run)) if is_name else Path(run))
+
+
+def load_tasks(folder: Path, of_task: Callable[[str], bool] | None = None) -> Run:
+    """Read a stored run of which only the trials of certain tasks are needed; those of others may be missing.
+
+    ``odd`` names all the same what is damaged.
+    """
     (header, header_problem), journal = read_header_or_name(folder), Journal()
     # Everything that is made here stays, so looking for garbage would find none.
     with garbage_collection_paused():
         for path in sorted(folder.glob("journal-*.jsonl")):
-            journal.read(path)
+            journal.read(path, of_task)
         planned, plan_problem = _read_plan(folder / PLANNED)
         planned, looks, looks_problem = _after_looks(folder, header, planned)
         problems = (*filter(None, (header_problem, plan_problem, looks_problem)), *journal.odd)

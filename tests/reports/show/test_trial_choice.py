@@ -6,7 +6,14 @@ import pytest
 
 from pytest_agenteval.records.plan import TrialKey, trial_name
 from pytest_agenteval.records.trial import Ending
-from pytest_agenteval.reports.trial_choice import TrialQuery, choose_trials, counterpart, parse_query
+from pytest_agenteval.reports.trial_choice import (
+    TrialQuery,
+    choose_trials,
+    counterpart,
+    parse_query,
+    task_filter,
+    whole_name_matches,
+)
 from pytest_agenteval.store.journal_entry import JournalEntry, TranscriptLocation
 from pytest_agenteval.text.errors import UsageMistake
 
@@ -143,3 +150,15 @@ def test_names_are_whole_however_odd() -> None:
     for each in odd:
         assert choose_trials(odd, parse_query(trial_name(each.key))) == [each]
         assert choose_trials(odd, parse_query(each.key.task)) == [each]
+
+
+@pytest.mark.parametrize("task", ["q7", "a  b", " a", "미나 é", "tab\there", "x" * 190, "x" * 400, "q[7]"])
+def test_no_trial_is_left_out_unread_that_has_the_whole_name(task: str) -> None:
+    """Names are written out only for tasks that pass a quick test."""
+    found = entry(task, 1.0)
+    name = trial_name(found.key)
+    for typed in (name, found.key.label, name.removeprefix("pkm/"), f"pkm/{task}", task, f" {name} "):
+        if whole_name_matches([found], typed):
+            assert task_filter(typed)(task), typed
+    assert whole_name_matches([found, entry("other", 1.0)], name) == [found]
+    assert not task_filter("q77")("other")

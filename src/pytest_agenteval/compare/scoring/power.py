@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import cache
 
 from pytest_agenteval.compare.scoring.aggregates import pass_hat_k
 from pytest_agenteval.compare.scoring.exact_tests import PairedScores, common_denominator
@@ -50,7 +51,9 @@ def difference_noise(tasks: Sequence[PairedScores]) -> DifferenceNoise:
     """Split the spread of task differences, new mean less old, into trial-to-trial noise and the rest."""
     differences = [mean(new) - mean(old) for old, new in tasks]
     # The variance of each task's difference over all ways to hand out its labels.
-    of_labels = [(sample_variance([*old, *new]) or 0.0) * (1 / len(old) + 1 / len(new)) for old, new in tasks]
+    # Many tasks scored the same: the variance of their labels is computed once.
+    of_label = cache(_label_variance)
+    of_labels = [of_label(tuple(old), tuple(new)) for old, new in tasks]
     variance = max(sample_variance(differences) or 0.0, mean(of_labels))
     within = trial_variance(tasks)
     if within is None:
@@ -58,6 +61,10 @@ def difference_noise(tasks: Sequence[PairedScores]) -> DifferenceNoise:
     by_chance = mean([_squared_error(old, within) + _squared_error(new, within) for old, new in tasks])
     share = min(1.0, by_chance / variance) if variance else 1.0
     return DifferenceNoise(variance, within, share)
+
+
+def _label_variance(old: Sequence[float], new: Sequence[float]) -> float:
+    return (sample_variance([*old, *new]) or 0.0) * (1 / len(old) + 1 / len(new))
 
 
 def _squared_error(scores: Sequence[float], variance: float) -> float:
@@ -69,7 +76,7 @@ def _squared_error(scores: Sequence[float], variance: float) -> float:
 
 def trial_variance(tasks: Iterable[PairedScores]) -> float | None:
     """Give the mean variance between trials of one task on one side; None where no side has two trials."""
-    spreads = [spread for pair in tasks for side in pair if (spread := sample_variance(side)) is not None]
+    spreads = [sample_variance(side) or 0.0 for pair in tasks for side in pair if len(side) > 1]
     return mean(spreads) if spreads else None
 
 
@@ -118,6 +125,8 @@ def sample_variance(values: Sequence[float]) -> float | None:
 
 def mean(values: Sequence[float]) -> float:
     """Give the plain mean; raises ZeroDivisionError where there is no value."""
+    if len(values) == 1:
+        return values[0] + 0.0
     return math.fsum(values) / len(values)
 
 
