@@ -16,7 +16,7 @@ from importlib import import_module
 from keyword import iskeyword
 from typing import Any
 
-from pytest_agenteval.processes.startup import garbage_collection_paused
+from pytest_agenteval.processes.startup import garbage_collection_paused, garbage_collection_reduced
 from pytest_agenteval.text.errors import AgentEvalError, UsageMistake, did_you_mean
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
@@ -45,6 +45,9 @@ VERBS: Mapping[str, str] = {
     "improve": "let a coding agent change prompts; held-out tasks confirm it",
     "audit": "do tasks and their graders see what is wrong?",
 }
+
+# Verbs that only read stored runs, and end then.
+READING = ("runs", "show", "report", "compare")
 
 # Verbs that share another verb's module.
 MODULES: Mapping[str, str] = {
@@ -171,6 +174,7 @@ def _declare_arguments(verb: str, parser: argparse.ArgumentParser) -> None:
 
 
 def _run_verb(verb: str, args: argparse.Namespace) -> int:
-    with garbage_collection_paused():  # most of what a verb makes are the trials of a run, which stay
+    # Most of what a verb makes are the trials of a run, which stay; some verbs also run code of others.
+    with garbage_collection_paused() if verb in READING else garbage_collection_reduced():
         status: int = verb_function(verb)(args)
     return status
