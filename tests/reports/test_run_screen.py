@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.reports.run_screen import MOST_LINES, ScreenParts, fold_rows, screen_lines, worst_misses
+from pytest_agenteval.reports.run_screen import MOST_LINES, ScreenParts, fold_rows, misses_block, screen_lines
 from pytest_agenteval.reports.run_view import view_of
 from pytest_agenteval.store.run_folder import RunModel
 from pytest_agenteval.store.run_reader import Run
@@ -42,8 +42,9 @@ def screen(run: Run, width: int, verbosity: int = 0, parts: ScreenParts = PARTS)
     """Give all that is printed of a run, as after pytest, but for the lines that separate."""
     figures = screen_lines(view_of(run), width, verbosity, parts)
     lines = [line.text for line in figures]
-    if verbosity == 0 and (misses := worst_misses(run, width, MOST_LINES - len(lines) - 2)):
-        lines = [f"== {misses.title}", *(line.text for line in misses.lines), "== agent evals", *lines]
+    title, misses = misses_block(run, width, verbosity, MOST_LINES - len(lines) - 2)
+    if verbosity == 0 and misses:
+        lines = [f"== {title}", *(line.text for line in misses), "== agent evals", *lines]
     return lines
 
 
@@ -106,11 +107,10 @@ def test_the_worst_tasks_are_those_with_the_worst_misses(tmp_path: Path) -> None
         for task, given in scores.items()
         for repetition, score in enumerate(given, 1)
     ]
-    misses = worst_misses(store_run(tmp_path, trials), 80, 5)
+    title, misses = misses_block(store_run(tmp_path, trials), 80, 0, 5)
 
-    assert misses is not None
-    assert [line.text.split()[1] for line in misses.lines] == ["0.10", "0.20", "0.40", "0.50", "0.60"]
-    assert misses.title == "misses, the worst 5 of 6 tasks (-v shows all)"
+    assert [line.text.split()[1] for line in misses] == ["0.10", "0.20", "0.40", "0.50", "0.60"]
+    assert title == "misses, the worst 5 of 6 tasks (-v shows all)"
 
 
 def test_an_offline_model_is_explained_once(tmp_path: Path) -> None:
@@ -135,10 +135,10 @@ def test_misses_are_told_at_length_where_there_is_room_for_it(tmp_path: Path) ->
     one = screen_runs.one_task(tmp_path)
 
     told = {
-        (room, run is one): (misses.title, len(misses.lines))
+        (room, run is one): (block[0], len(block[1]))
         for run in (several, one)
         for room in (10, 9, 4, 0)
-        if (misses := worst_misses(run, 80, room))
+        if (block := misses_block(run, 80, 0, room))
     }
 
     first = "misses, the worst first"

@@ -42,9 +42,8 @@ from pytest_agenteval.reports.report_source import ReportSource, report_source
 from pytest_agenteval.reports.run_screen import (
     MOST_LINES,
     ScreenParts,
-    miss_lines,
+    misses_block,
     screen_lines,
-    worst_misses,
 )
 from pytest_agenteval.reports.run_view import model_note, view_of
 from pytest_agenteval.reports.scorecard import RegisteredScorecard, ReportOption
@@ -98,7 +97,8 @@ def one_run_lines(
         next_steps=steps,
     )
     screen = screen_lines(view_of(run), width, verbosity, parts)
-    yield from _miss_lines(run, width, verbosity, MOST_LINES - 2 - len(screen))
+    title, misses = misses_block(run, width, verbosity, MOST_LINES - 2 - len(screen))
+    yield from (StyledLine(title, "bold"), *misses, StyledLine("")) if misses else ()
     yield from screen
 
 
@@ -120,17 +120,6 @@ def _scorecard_lines(boards: Sequence[Leaderboard], width: int, verbosity: int) 
     compared = [board for board in boards if board.has_scorecard and len(board.standings) > 1]
     if verbosity > 0 and compared:
         yield from (StyledLine(""), *board_lines(compared, width))
-
-
-def _miss_lines(run: Run, width: int, verbosity: int, room: int) -> Iterator[StyledLine]:
-    if verbosity > 0:
-        title, lines = "misses, the worst first", miss_lines(run, width)
-    elif verbosity == 0 and (worst := worst_misses(run, width, room)):
-        title, lines = worst.title, list(worst.lines)
-    else:
-        return
-    if lines:
-        yield from (StyledLine(title, "bold"), *lines, StyledLine(""))
 
 
 def report_arguments(parser: argparse.ArgumentParser) -> None:

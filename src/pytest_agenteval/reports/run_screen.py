@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from typing import NamedTuple
 
 from pytest_agenteval.records.explanation import (
     UnrecordedCall,
@@ -68,39 +67,33 @@ def miss_lines(run: Run, width: int = 80, endings: Collection[str] = NOT_PASSED)
     return [line for entry in _worst(run, endings) for line in _at_length(run, entry, width)]
 
 
-class WorstMisses(NamedTuple):
-    """A title, and lines about the worst misses, in brief or at length."""
+def misses_block(
+    run: Run, width: int, verbosity: int, room: int, endings: Collection[str] = NOT_PASSED
+) -> tuple[str, list[StyledLine]]:
+    """Give a title, and lines about misses: all with -v, none with -q, else the worst of the worst tasks.
 
-    title: str
-    lines: Sequence[StyledLine]
-
-
-def worst_misses(
-    run: Run, width: int, room: int, endings: Collection[str] = NOT_PASSED
-) -> WorstMisses | None:
-    """Give the worst miss of each of the worst tasks in ``room`` lines, None where nothing missed.
-
-    They are given at length where all of them fit, else in brief, but the worst three in any case.
+    Those take ``room`` lines: at length where all of them fit, else in brief, but the worst three in any
+    case.
     """
+    if verbosity > 0:
+        return "misses, the worst first", miss_lines(run, width, endings)
     # A task counts once, whatever its other repetitions, models and variants did.
     by_task: dict[tuple[str, ...], JournalEntry] = {}
-    for entry in _worst(run, endings):
+    for entry in _worst(run, endings) if verbosity == 0 else ():
         by_task.setdefault(entry.key[:3], entry)
     worst = list(by_task.values())
-    if not worst:
-        return None
     if len(worst) <= SHOWN:
         lines = [line for entry in worst for line in _at_length(run, entry, width)]
         # A single miss is what somebody works on: it is explained even where that takes more room.
-        if len(worst) == 1 or len(lines) <= room:
-            return WorstMisses("misses, the worst first", lines)
+        if len(worst) <= 1 or len(lines) <= room:
+            return "misses, the worst first", lines
     briefs = [list(_in_brief(entry, width)) for entry in worst[:SHOWN]]
     while len(briefs) > LEAST_SHOWN and sum(map(len, briefs)) > room:
         briefs.pop()
     title = f"misses, the worst {len(briefs)} of {pluralize(len(worst), 'task')} (-v shows all)"
     if len(briefs) == len(worst):
         title = "misses, the worst first (-v says more)"
-    return WorstMisses(title, [line for brief in briefs for line in brief])
+    return title, [line for brief in briefs for line in brief]
 
 
 def _worst(run: Run, endings: Collection[str]) -> list[JournalEntry]:

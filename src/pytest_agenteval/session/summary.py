@@ -20,10 +20,9 @@ from pytest_agenteval.reports.junit_properties import MOST_LINE
 from pytest_agenteval.reports.run_screen import (
     MOST_LINES,
     ScreenParts,
-    miss_lines,
+    misses_block,
     screen_lines,
     unrecorded_lines,
-    worst_misses,
 )
 from pytest_agenteval.reports.run_view import OFFLINE_NOTES
 from pytest_agenteval.session.pytest_output import write_line, write_workflow_commands
@@ -224,14 +223,12 @@ def summarize(reporter: Any, end: RunEnd) -> None:
     verbosity = config.getoption("verbose")
     calibrations = list(_calibrations(end, width))
     screen = [*calibrations, *screen_lines(end.view, width, verbosity, _screen_parts(end, verbosity, width))]
+    # pytest itself has shown failed and errored trials.
+    title, misses = misses_block(run, width, verbosity, MOST_LINES - len(screen) - 2, ("missed",))
+    _write_block(reporter, "misses" if verbosity > 0 else title, misses)
     if verbosity > 0:
-        # pytest itself has shown failed and errored trials.
-        missed = any(miss.ending == "missed" for miss in end.view.misses)
-        _write_block(reporter, "misses", miss_lines(run, width, ("missed",)) if missed else ())
         unrecorded = map(StyledLine, unrecorded_lines(run, MOST_MISSING, width))
         _write_block(reporter, "not recorded, the most often missed first", unrecorded)
-    elif verbosity == 0 and (worst := worst_misses(run, width, MOST_LINES - len(screen) - 2, ("missed",))):
-        _write_block(reporter, worst.title, worst.lines)
     _write_block(reporter, "agent evals", screen)
     # The figures of a shard are partial: the merged run has the summary.
     wanted = os.environ.get("GITHUB_STEP_SUMMARY") and run.header.shards is None
