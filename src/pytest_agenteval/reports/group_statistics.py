@@ -139,6 +139,7 @@ def group_statistics(
     trials = max(sum(group.trials for group in planned), len(entries) + interrupted)
     # Trials are put together by task once where no trial errored, as in most groups.
     seen = tasks if len(averaged) == len(entries) else group_by_task(entries)
+    pass_1 = _rate(trials_and_passes, 1, pass_at_k)
     return GroupStatistics(
         name=name,
         tasks=max(sum(group.tasks for group in planned), len(seen)),
@@ -147,9 +148,9 @@ def group_statistics(
         mean=estimate_of_tasks([[entry.score for entry in trials] for trials in tasks.values()]),
         full=pass_rate(map(_FULL, averaged)),
         k=k,
-        pass_1=_rate(trials_and_passes, 1, pass_at_k),
+        pass_1=pass_1,
         pass_hat_k=_rate(trials_and_passes, k, pass_hat_k),
-        pass_at_k=_rate(trials_and_passes, k, pass_at_k),
+        pass_at_k=pass_1 if k == 1 else _rate(trials_and_passes, k, pass_at_k),
         tasks_passed=sum(passed),
         tasks_decided=len(passed),
         errored=Counter(entry.cause for entry in entries if not entry.averaged)

@@ -67,6 +67,9 @@ def figures(place: Path, many: int = MANY, few: int = FEW) -> Iterator[Figure]:
     yield from _memory(small, large, few, many)
     runs = large / ".agenteval" / "runs"
     (newest,) = (path for path in runs.iterdir() if path.is_dir() and not path.is_symlink())
+    # Figures of a large run are stored when it is listed for the first time.
+    first = run((AGENTEVAL, "runs"), large).cpu
+    yield Figure(f"runs for the first time, {many:,} trials, CPU", first, 4, "s")
     for what, arguments in (
         ("report", ("report", "latest")),
         ("show one trial", ("show", "q777[scripted-1]")),
