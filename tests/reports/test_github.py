@@ -20,8 +20,6 @@ from .runs import MIXED, PLANNED, store_run, trial
 
 SUMMARY = r"""## Agent evals
 
-worse: s
-
 | suite | score | 95 % | tasks passed | trials | agent time |
 | --- | ---: | ---: | ---: | ---: | ---: |
 | s | 0.58 | - | 2 of 3 | 5 of 8 | 0.0 s |
@@ -79,10 +77,10 @@ def one_line(text: str) -> list[StyledLine]:
 
 
 def test_the_summary_is_the_screen_with_tables_and_misses_folded(tmp_path: Path) -> None:
-    """The same figures and words as in the terminal, a verdict above them, a total and gates below."""
+    """The same figures and words as in the terminal, a total and gates below."""
     run = store_run(tmp_path, MIXED, PLANNED)
 
-    summary = summary_markdown(view_of(run), *map(one_line, ("worse: s", "s index 0.5", "gate: broken")))
+    summary = summary_markdown(view_of(run), *map(one_line, ("s index 0.5", "gate: broken")))
 
     assert summary == SUMMARY.replace("RUN", escape_markdown(str(run.folder)))
 

@@ -25,12 +25,12 @@ from pytest_agenteval.cli.report import next_commands, one_run_lines, print_brok
 from pytest_agenteval.compare.baseline_file import find_baseline, read_baseline_run
 from pytest_agenteval.records.record import Document
 from pytest_agenteval.registry.installed import installed_registry
-from pytest_agenteval.reports.comparison_report import comparison_markdown, verdict_lines
-from pytest_agenteval.reports.junit_properties import MOST_LINE
+from pytest_agenteval.reports.comparison_report import verdict_lines
 from pytest_agenteval.reports.junit_report import read_junit, write_merged_junit
 from pytest_agenteval.reports.leaderboard import leaderboards_of, scorecard_lines
 from pytest_agenteval.reports.markdown_report import append_summary, comment_markdown, summary_markdown
 from pytest_agenteval.reports.report_files import check_report_path, write_report
+from pytest_agenteval.reports.run_screen import gate_lines
 from pytest_agenteval.reports.run_view import view_of
 from pytest_agenteval.reports.scorecard import relevant_scorecards
 from pytest_agenteval.reports.task_lines import TaskFileLines
@@ -41,7 +41,7 @@ from pytest_agenteval.store.record_files import replace_link
 from pytest_agenteval.store.run_folder import LATEST, end_run, keeping_latest
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.text.errors import UsageMistake
-from pytest_agenteval.text.formatting import StyledLine, one_line
+from pytest_agenteval.text.formatting import StyledLine
 
 MOST_OBSTACLES = 10
 # The width of what is written anywhere but into a terminal.
@@ -177,17 +177,14 @@ def _write_reports(
     """Show the merged run and write its files, as pytest does for a run of its own."""
     scorecards = installed_registry().scorecards()
     comparison = verdict.comparison if verdict is not None else None
-    gate_lines = [
-        StyledLine(one_line(line, MOST_LINE), "red" if line.startswith("gate: broken") else "")
-        for line in (verdict.lines if verdict is not None else ())
-    ]
+    judged = gate_lines(verdict.lines if verdict is not None else ())
     boards = leaderboards_of((run,), scorecards)
     print_broken_scorecards(boards)
     if args.json != STDOUT:
         width, verbosity = terminal_width(), args.verbose - args.quiet
         headline = [*verdict_lines(comparison, width, verbosity), StyledLine("")] if comparison else []
         commands = next_commands(run, run.name, args.results)
-        print_lines(one_run_lines(run, boards, commands, width, verbosity, headline, gate_lines))
+        print_lines(one_run_lines(run, boards, commands, width, verbosity, headline, judged))
     source = judged_source(run, verdict, baseline, scorecards)
     for file in args.output:
         write_report(Path(file), source)
@@ -200,8 +197,6 @@ def _write_reports(
         lines = TaskFileLines(Path.cwd())
         write_text(args.comment, comment_markdown(run, view_of(run), lines, comparison, remarks))
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
-        markdown = summary_markdown(view_of(run), (), totals, gate_lines)
-        if comparison is not None:
-            markdown = f"{comparison_markdown(comparison)}\n{markdown}"
+        markdown = summary_markdown(view_of(run), totals, judged, comparison)
         if problem := append_summary(Path(summary), markdown):
             print(problem, file=sys.stderr)

@@ -66,20 +66,21 @@ MOST_BYTES = 1_000_000
 
 def summary_markdown(
     view: RunView,
-    headline: Sequence[StyledLine] = (),
     totals: Sequence[StyledLine] = (),
     footer: Sequence[StyledLine] = (),
+    comparison: RunComparison | None = None,
 ) -> str:
     """Give a run as its screen does: suites, worst buckets and warnings; all tables and misses are folded.
 
-    ``headline`` is a comparison's verdict, ``totals`` are the results of benchmarks, ``footer`` those of
-    gates: a paragraph for each line.
+    ``totals`` are the results of benchmarks, ``footer`` those of gates: a paragraph for each line. The
+    verdict of ``comparison`` comes first.
     """
     columns = suite_columns(view)
     names = [view.label(suite) for suite in view.suites]
     rows = [[name, *(column.cells[at] for column in columns)] for at, name in enumerate(names)]
     table = markdown_rows([["suite", *(column.title for column in columns)], *rows])
-    parts = ["## Agent evals", *_paragraphs(headline), table]
+    verdict = [] if comparison is None else [comparison_markdown(comparison).rstrip("\n")]
+    parts = [*verdict, "## Agent evals", table]
     parts += [*map(escape_markdown, filter(None, remarks_on_all(view))), *_paragraphs(totals)]
     parts += [_buckets(suite) for suite in worst_buckets(view)]
     if notes := [f"- {escape_markdown(note.text)}" for note in run_warnings(view)]:

@@ -7,7 +7,7 @@ replace the worst. With -q only suites, the model that an agent chose by itself,
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from pytest_agenteval.records.explanation import (
     UnrecordedCall,
@@ -19,6 +19,7 @@ from pytest_agenteval.records.explanation import (
 )
 from pytest_agenteval.records.plan import trial_name
 from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.reports.junit_properties import MOST_LINE
 from pytest_agenteval.reports.run_view import RunView, worst_first
 from pytest_agenteval.reports.run_warnings import run_warnings, whole_run_warnings
 from pytest_agenteval.reports.suite_tables import (
@@ -43,6 +44,7 @@ from pytest_agenteval.text.formatting import (
     cut,
     ending_word,
     flow,
+    one_line,
     pad,
     pluralize,
     printable,
@@ -162,6 +164,14 @@ LEAST_NAME_ROOM = 24
 """Columns below which names of buckets stand above their figures."""
 
 EMPTY = StyledLine("")
+
+
+def gate_lines(lines: Iterable[str]) -> list[StyledLine]:
+    """Give what became of gates and tasks that ran again, broken gates in red."""
+    return [
+        StyledLine(one_line(line, MOST_LINE), "red" if line.startswith("gate: broken") else "")
+        for line in lines
+    ]
 
 
 class ScreenParts(FrozenValue, frozen=True):

@@ -20,6 +20,7 @@ from pytest_agenteval.reports.junit_properties import MOST_LINE
 from pytest_agenteval.reports.run_screen import (
     MOST_LINES,
     ScreenParts,
+    gate_lines,
     misses_block,
     screen_lines,
     unrecorded_lines,
@@ -261,7 +262,7 @@ def _screen_parts(end: RunEnd, verbosity: int, width: int) -> ScreenParts:
         from pytest_agenteval.session.run_costs import budget_lines
 
         footer += map(StyledLine, budget_lines(end.config, end.settings))
-    footer += _gate_lines(end)
+    footer += gate_lines(end.verdict_lines)
     footer += [StyledLine(f"report: {one_line(str(end.relative(path)), MOST_LINE)}") for path in end.reports]
     remarks = list[StyledLine]()
     for remark in message_lines(end.config):
@@ -275,11 +276,6 @@ def _screen_parts(end: RunEnd, verbosity: int, width: int) -> ScreenParts:
         place=str(end.relative(end.folder)) if end.info.is_saved else "not kept (--agent-results=none)",
         next_steps=list(_next_steps(end)) if end.info.is_saved and verbosity == 0 else (),
     )
-
-
-def _gate_lines(end: RunEnd) -> Iterator[StyledLine]:
-    for line in end.verdict_lines:
-        yield StyledLine(one_line(line, MOST_LINE), "red" if line.startswith("gate: broken") else "")
 
 
 def _next_steps(end: RunEnd) -> Iterator[str]:
@@ -308,11 +304,7 @@ def _leave_markdown(end: RunEnd) -> str:
 
     calibrations = [line.text for line in _calibrations(end, WIDE)]
     totals = list(end.scorecard_lines(WIDE, whole=False))
-    markdown = summary_markdown(end.view, (), totals, list(_gate_lines(end)))
-    if end.comparison is not None:
-        from pytest_agenteval.reports.comparison_report import comparison_markdown
-
-        markdown = f"{comparison_markdown(end.comparison)}\n{markdown}"
+    markdown = summary_markdown(end.view, totals, gate_lines(end.verdict_lines), end.comparison)
     path = Path(os.environ["GITHUB_STEP_SUMMARY"])
     return append_summary(path, markdown + (code_block(calibrations) if calibrations else ""))
 
