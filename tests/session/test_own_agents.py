@@ -180,3 +180,22 @@ def pytest_agenteval_register(registry):
     entry = task("a", agent="warming", trials_per_run=2)
     write(pytester.path, {"conftest.py": warming, "evals/suite.yaml": suite(), "evals/a.json": entry})
     run(pytester, "--agent-concurrency=1").assert_outcomes(passed=2)
+
+
+def test_a_model_that_no_agent_takes_is_named_once(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who names a model for a function without ``model`` would believe that it had acted."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    form = "agent: {call: own:greet}\n"
+    write(
+        pytester.path,
+        {"evals/suite.yaml": suite(more=form), "own.py": "def greet(content):\n    return 'Mina'\n"},
+    )
+    write(pytester.path, {f"evals/{name}.json": task(name, script=None, wants="Mina") for name in "ab"})
+
+    result = run(pytester, "evals", "--agent-model=openai/gpt-9")
+
+    result.assert_outcomes(passed=2)
+    (line,) = [line for line in result.outlines if "has no effect" in line]
+    assert "--agent-model has no effect on own:greet: it takes neither `model` nor" in line
