@@ -157,13 +157,10 @@ class TrialRunner:
                 return inherited
         if job is None:
             task = change(item.task)
-            plan = self._attempts.plan(task, item.case)
-            decision = self._decide(plan, task_changed=task is not item.task)
-            unchanged = decision.unchanged_trial() if decision else None
-            if unchanged is not None:
-                self._attempts.take_over(unchanged)
-                return unchanged
-            job = self._job(self._attempts.numbered(plan), workspace, decision)
+            job = TrialJob(self._attempts.plan(task, item.case), workspace)
+            self._prepare(job, task_changed=task is not item.task)
+            if job.trial is not None:
+                return job.trial
             # This job comes before those that began ahead: pytest waits for it and for no other.
             self._pool.hand_over([job], first=True)
         return self._wait(job, item)
@@ -177,15 +174,8 @@ class TrialRunner:
     def _to_carry_out(self, jobs: Sequence[TrialJob]) -> list[TrialJob]:
         """Give the jobs that have to run; jobs whose trial is reused receive that trial here."""
         for job in jobs:
-            plan = self._attempts.plan_of_test(job.plan)
-            decision = self._decide(plan)
-            job.trial = decision.unchanged_trial() if decision else None
-            if job.trial is not None:
-                self._attempts.take_over(job.trial)
-                continue
-            job.plan = self._attempts.numbered(plan)
-            if decision:
-                decision.fill(job)
+            job.plan = self._attempts.plan_of_test(job.plan)
+            self._prepare(job)
         return [job for job in jobs if job.trial is None]
 
     async def carry_out_async(self, jobs: Sequence[TrialJob], item: pytest.Item) -> list[Trial]:
@@ -278,17 +268,23 @@ class TrialRunner:
         """Give the job of an item that begins ahead; None where its trial is reused."""
         if self.journal.inherited_entry(key) or (self.reuse is not None and self.reuse.keeps(key)):
             return None
-        plan = self._attempts.plan(item.task, item.case)
-        decision = self._decide(plan)
-        if decision and decision.action == "keep":
+        job = TrialJob(self._attempts.plan(item.task, item.case))
+        decision = self._decide(job.plan)
+        if decision and decision.action == "keep":  # its item reads it
             return None
-        return self._job(self._attempts.numbered(plan), None, decision)
+        self._prepare(job)
+        return job
 
-    def _job(self, plan: Plan, workspace: Path | None, decision: ReuseDecision | None) -> TrialJob:
-        job = TrialJob(plan, workspace)
+    def _prepare(self, job: TrialJob, *, task_changed: bool = False) -> None:
+        """Give a job the trial that stays as it is, or the number of its attempt and what it reuses."""
+        decision = self._decide(job.plan, task_changed=task_changed)
+        job.trial = decision.unchanged_trial() if decision else None
+        if job.trial is not None:
+            self._attempts.take_over(job.trial)
+            return
+        job.plan = self._attempts.numbered(job.plan)
         if decision:
             decision.fill(job)
-        return job
 
     def _decide(self, plan: Plan, *, task_changed: bool = False) -> ReuseDecision | None:
         """Decide what is reused of an earlier trial; None where it simply runs."""
