@@ -12,14 +12,12 @@ from pytest_agenteval.session.planning.suites import Suites, SuiteSearch, read_s
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.tasks.documents import short_path
-from pytest_agenteval.tasks.file_names import SUITE_NAMES, find_suite
+from pytest_agenteval.tasks.file_names import SUITE_NAMES, find_suite, project_root
 from pytest_agenteval.tasks.load import LoadedTask, load_suite
 from pytest_agenteval.tasks.referenced_files import prompt_files, workspace_layers
 from pytest_agenteval.tasks.suite_spec import Suite, resolve_settings
 from pytest_agenteval.tasks.task_spec import Task
 from pytest_agenteval.text.errors import ProblemsFound, UsageMistake
-
-_ROOT_MARKS = (".git", "pyproject.toml", "pytest.ini", "tox.ini", "setup.cfg")
 
 # A text among an agent's settings counts as an instruction if it has this many characters.
 SHORTEST_INSTRUCTION = 60
@@ -41,11 +39,7 @@ def read_suites(place: Path) -> list[SuiteWithTasks]:
     ProblemsFound for a file with problems.
     """
     place = Path(os.path.abspath(place))
-    folder = place if place.is_dir() else place.parent
-    above = (
-        each for each in (folder, *folder.parents) if any((each / mark).exists() for mark in _ROOT_MARKS)
-    )
-    root = next(above, Path.cwd() if folder.is_relative_to(Path.cwd()) else folder)
+    root = project_root(place)
     files = [place] if place.name in SUITE_NAMES and place.is_file() else SuiteSearch(place).collected
     read = [(file, suite) for file in files if (suite := read_suite(file, root)) is not None]
     # A part of a suite was named: its suite lies above.

@@ -34,6 +34,7 @@ from pytest_agenteval.store.run_folder import (
     planned_groups,
     write_planned,
 )
+from pytest_agenteval.tasks.file_names import PYTEST_SETTINGS
 from pytest_agenteval.text.errors import Problem, ProblemsFound, UsageMistake
 from pytest_agenteval.text.formatting import few_names
 
@@ -91,9 +92,7 @@ def yaml_text(content: Mapping[str, Any]) -> str:
 
 def make_project(folder: Path) -> None:
     """Write a pytest.ini where the folder has no settings for pytest yet."""
-    configs = ["pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini"]
-    configs += ["pyproject.toml", "tox.ini", "setup.cfg"]
-    if not any((folder / name).exists() for name in configs):
+    if not any((folder / name).exists() for name in PYTEST_SETTINGS):
         text = "[pytest]\ntestpaths = evals\n"
         (folder / "pytest.ini").write_text(text, encoding="utf-8", newline="\n")
 

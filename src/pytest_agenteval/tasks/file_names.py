@@ -13,6 +13,11 @@ _SUFFIXES = (".json", ".yaml", ".yml")
 _NAMES_ROWS = re.compile(rb"""^\s*["']?tasks["']?\s*:""", re.MULTILINE)
 # The first key of a baseline's file, which may lie among tasks and is none.
 BASELINE_MARK = "agenteval_baseline"
+# Files that may hold pytest's settings.
+PYTEST_SETTINGS = (
+    *("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini"),
+    *("pyproject.toml", "tox.ini", "setup.cfg"),
+)
 
 
 def folder_of(path: Path) -> Path:
@@ -23,6 +28,17 @@ def folder_of(path: Path) -> Path:
 @lru_cache(maxsize=64)
 def _path(text: str) -> Path:
     return Path(text)
+
+
+def project_root(place: Path) -> Path:
+    """Give the nearest folder from here upwards with a repository, or a file such as pyproject.toml.
+
+    Without one it is the current folder where the place lies below it, else the place's own.
+    """
+    folder, here = place if place.is_dir() else place.parent, Path.cwd()
+    marks = (".git", *PYTEST_SETTINGS)
+    marked = (at for at in (folder, *folder.parents) if any((at / mark).exists() for mark in marks))
+    return next(marked, here if folder.is_relative_to(here) else folder)
 
 
 def find_suite(folder: Path, stop: Path) -> Path | None:

@@ -30,6 +30,7 @@ from pytest_agenteval.session.inner_pytest import (
     start_pytest,
 )
 from pytest_agenteval.store.run_reader import Run, load_run
+from pytest_agenteval.tasks.file_names import PYTEST_SETTINGS
 from pytest_agenteval.text.errors import AgentEvalError
 
 # The variant with the new prompts, if both sides are run together. The variant with the old ones has no name.
@@ -46,15 +47,8 @@ NO_RERUNS = ("-p", "no:rerunfailures")
 _COMPLAINTS = (re.compile(r"^E  |(^|: )(error|ERROR)\b"), re.compile("^E  "))
 # A problem in the file of a suite or task, as ``errors.Problem`` writes it.
 _PROBLEM = re.compile(r"^(\S.*)\n  (expected: .*)\n  (found: .*)$", re.MULTILINE)
-CONFIGURATION = (
-    "pytest.ini",
-    ".pytest.ini",
-    "pytest.toml",
-    "pyproject.toml",
-    "tox.ini",
-    "setup.cfg",
-    "setup.py",
-)
+# Files that make a folder pytest's rootdir.
+CONFIGURATION = (*PYTEST_SETTINGS, "setup.py")
 
 _COLLECTED = re.compile(r"(?:^|\n)(\d+)(?:/\d+)? tests? collected")
 

@@ -159,8 +159,6 @@ def spec_in_code(kind: type[SpecT], value: Mapping[str, Any], place: CodePlace) 
 # The path of a task file, ``PATH::ID`` for one of several tasks, a map as in a task file, or a task.
 TaskReference: TypeAlias = "str | Path | Mapping[str, Any] | Task"
 
-ROOT_MARKS = (".git", "pyproject.toml", "pytest.ini", "tox.ini", "setup.cfg")
-
 
 def plan_task(
     registry: Registry,
@@ -269,12 +267,3 @@ def _one_of(
         listed = f": {nearest_names('', ids)}" if ids else ""
         raise UsageMistake(f"{given}: expected one task, or {given}::ID; found {count}{listed}")
     return planned[0]
-
-
-def project_root(place: Path) -> Path:
-    """Give the nearest folder from here upwards with a file such as pyproject.toml; else this one."""
-    folder = place if place.is_dir() else place.parent
-    for above in (folder, *folder.parents):
-        if any((above / mark).exists() for mark in ROOT_MARKS):
-            return above
-    return folder

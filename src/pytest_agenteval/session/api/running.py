@@ -39,7 +39,6 @@ from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.session.api.code_tasks import (
     TaskReference,
     plan_task,
-    project_root,
     read_task,
     task_file,
 )
@@ -48,6 +47,7 @@ from pytest_agenteval.session.planning.parametrization import is_player
 from pytest_agenteval.session.planning.planner import Planner
 from pytest_agenteval.session.planning.suites import LoadedSuite
 from pytest_agenteval.session.settings import CHAT_MODES, TOOL_MODES, Settings
+from pytest_agenteval.tasks.file_names import project_root
 from pytest_agenteval.text.errors import ProblemsFound, UsageMistake
 
 # How many trials of one call run side by side.
