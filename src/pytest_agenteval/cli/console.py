@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.errors import writing
 from pytest_agenteval.text.formatting import (
     StyledLine,
     clamp_width,
@@ -150,11 +150,9 @@ def write_text(file: str, text: str) -> None:
     if file == STDOUT:
         sys.stdout.write(without_commands(text) if in_actions() else text)
         return
-    try:
+    with writing(file):
         Path(file).parent.mkdir(parents=True, exist_ok=True)
         Path(file).write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
-    except OSError as refused:
-        raise UsageMistake(f"{file}: cannot be written ({refused.strerror})") from None
 
 
 def print_unreadable(name: object, run: Run) -> None:

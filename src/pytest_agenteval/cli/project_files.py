@@ -29,7 +29,7 @@ from pytest_agenteval.cli.console import add_json_option, write_result
 from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.session.planning.suites import SuiteSearch, read_suite
 from pytest_agenteval.tasks.documents import short_path
-from pytest_agenteval.text.errors import ProblemsFound, UsageMistake
+from pytest_agenteval.text.errors import ProblemsFound, UsageMistake, writing
 
 PROGRAMS = ("agenteval", "pytest")
 
@@ -114,12 +114,9 @@ def refuse_existing(files: Iterable[NewFile], way_out: str) -> None:
 def write_files(files: Sequence[NewFile]) -> None:
     """Write files, with their folders; raises UsageMistake where one cannot be written."""
     for file in files:
-        try:
+        with writing(short_path(file.path)):
             file.path.parent.mkdir(parents=True, exist_ok=True)
             file.path.write_bytes(file.content)
-        except OSError as refused:
-            name = short_path(file.path)
-            raise UsageMistake(f"{name}: cannot be written ({refused.strerror})") from None
 
 
 def _appended_file(path: Path, lines: str, mark: str) -> NewFile | None:

@@ -22,7 +22,7 @@ from pytest_agenteval.store.run_documents import SuiteLook
 from pytest_agenteval.store.run_folder import RunHeader, RunModel, find_run
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.tasks.file_names import BASELINE_MARK
-from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.errors import UsageMistake, writing
 from pytest_agenteval.text.json_values import plain_json
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
@@ -251,11 +251,9 @@ def baseline_text(
 
 def write_baseline(path: Path, text: str) -> None:
     """Replace a baseline's file; raises UsageMistake where it cannot be written."""
-    try:
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_text(path, KNOWN_SECRETS.text(text))
-    except OSError as refused:
-        raise UsageMistake(f"{path}: cannot be written ({refused.strerror})") from None
 
 
 def read_baseline(path: Path) -> ComparedRun:

@@ -21,7 +21,7 @@ from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.tasks.promoted_names import PROMOTED_FILE, promoted_beside, promoted_text
 from pytest_agenteval.tasks.suite_spec import Regression
-from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.errors import writing
 from pytest_agenteval.text.formatting import pluralize
 
 # A task without a pass in this many trials is listed: the reason may be the agent, the task or a grader.
@@ -396,12 +396,10 @@ def change_promoted(suite_file: Path, names: Regression, write: bool) -> SuiteCh
         return SuiteChange(name)
     before, after = file.read_text(encoding="utf-8") if file.is_file() else "", promoted_text(names)
     if write:
-        try:
+        with writing(name):
             if after:
                 file.write_text(after, encoding="utf-8", newline="\n")
             else:
                 file.unlink()
-        except OSError as refused:
-            raise UsageMistake(f"{name}: cannot be written ({refused.strerror})") from None
     lines = difflib.unified_diff(before.splitlines(), after.splitlines(), name, name, lineterm="")
     return SuiteChange(name, tuple(lines), write)

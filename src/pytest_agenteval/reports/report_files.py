@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.errors import UsageMistake, writing
 
 if TYPE_CHECKING:
     from pytest_agenteval.reports.report_source import ReportSource
@@ -66,8 +66,6 @@ def write_report(path: Path, source: ReportSource) -> None:
     Raises UsageMistake where that cannot be done.
     """
     check_report_path(path)
-    try:
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         FILE_KINDS[path.suffix.lower()].write(path, source)
-    except OSError as refused:
-        raise UsageMistake(f"{path}: cannot be written ({refused.strerror or refused})") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from traceback import TracebackException
 from typing import TypeVar
@@ -262,3 +263,12 @@ def key_hint(text: str) -> str:
         return ""
     variable = named[0] if named else "OPENAI_API_KEY"
     return f"a replay sends no key, so any text will do: {variable}=none"
+
+
+@contextmanager
+def writing(name: object) -> Iterator[None]:
+    """Raise UsageMistake, with the name of the file or folder, where the disk refuses what is written."""
+    try:
+        yield
+    except OSError as refused:
+        raise UsageMistake(f"{name}: cannot be written ({refused.strerror or refused})") from None

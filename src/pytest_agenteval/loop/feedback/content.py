@@ -18,7 +18,7 @@ from pytest_agenteval.records.record import NOTHING, Document, FrozenValue, Reco
 from pytest_agenteval.reports.exports.document_text import document_text
 from pytest_agenteval.reports.run_view import acting_model
 from pytest_agenteval.store.record_files import replace_text
-from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.errors import UsageMistake, writing
 from pytest_agenteval.text.formatting import (
     code_span,
     ending_word,
@@ -360,10 +360,8 @@ def write_feedback(feedback: Feedback, folder: Path) -> None:
     Raises UsageMistake where a file cannot be written.
     """
     texts = {MARKDOWN_FILE: feedback_markdown(feedback), JSON_FILE: "".join(document_text(feedback))}
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
             # Written beside it and renamed, so that a full disk leaves the old file.
             replace_text(folder / name, text)
-    except OSError as refused:
-        raise UsageMistake(f"{folder}: cannot be written ({refused.strerror})") from None

@@ -51,7 +51,7 @@ from pytest_agenteval.reports.comparison_text import NO_BUCKET
 from pytest_agenteval.store.record_files import replace_text
 from pytest_agenteval.store.run_folder import find_run
 from pytest_agenteval.store.run_reader import Run, load_run
-from pytest_agenteval.text.errors import AgentEvalError, UsageMistake, did_you_mean, nearest_names
+from pytest_agenteval.text.errors import AgentEvalError, UsageMistake, did_you_mean, nearest_names, writing
 from pytest_agenteval.text.formatting import format_duration, format_figure, one_line, pluralize
 
 IMPROVEMENTS = Path(".agenteval") / "improve"
@@ -237,10 +237,8 @@ def claim_improvement(folder: Path) -> Iterator[None]:
             raise UsageMistake(
                 f"{folder.name} is carried on by process {other}; where that is none of ours, delete {mark}"
             )
-    try:
+    with writing(mark):
         mark.write_text(f"{os.getpid()}\n", encoding="utf-8", newline="\n")
-    except OSError as refused:
-        raise UsageMistake(f"{mark}: cannot be written ({refused.strerror})") from None
     # A process that this very improvement started has the variable already, and must not end itself.
     outer = os.environ.get(IMPROVEMENT_VARIABLE)
     if outer != folder.name:

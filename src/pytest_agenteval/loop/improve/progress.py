@@ -18,7 +18,7 @@ from pytest_agenteval.records.record import Document, FrozenValue, from_builtins
 from pytest_agenteval.records.transcript import Figure, format_cost, format_tokens
 from pytest_agenteval.reports.exports.document_text import document_text
 from pytest_agenteval.store.record_files import replace_text
-from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.errors import UsageMistake, writing
 from pytest_agenteval.text.formatting import (
     code_span,
     escape_markdown,
@@ -181,13 +181,11 @@ def write_log(improvement: Improvement, folder: Path) -> None:
         LOG_JSON: "".join(document_text(improvement)),
         LOG: KNOWN_SECRETS.text("\n".join(_log_lines(improvement)) + "\n"),
     }
-    try:
+    with writing(folder):
         for name, text in texts.items():
             replace_text(folder / name, text)
         # The state has the command as it was typed, with a key if there is one: it has to run again.
         os.chmod(folder / STATE, 0o600)
-    except OSError as refused:
-        raise UsageMistake(f"{folder}: cannot be written ({refused.strerror})") from None
 
 
 def read_state(folder: Path) -> Improvement:

@@ -26,7 +26,7 @@ from pytest_agenteval.reports.trial_view import (
 )
 from pytest_agenteval.store.record_files import replace_text
 from pytest_agenteval.store.run_reader import Run
-from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.errors import writing
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 Fields: TypeAlias = dict[str, Any]
@@ -296,10 +296,8 @@ def write_trajectories(runs: Sequence[Run], folder: Path) -> Iterator[Path]:
                 path = folder / trial_path(run_name(run), trial, ".json")
                 value = KNOWN_SECRETS.value(trajectory(run, trial))
                 text = json.dumps(value, ensure_ascii=False, indent=2) + "\n"
-                try:
+                with writing(path):
                     path.parent.mkdir(parents=True, exist_ok=True)
                     # Half of a surrogate pair, which models do send, is no text to readers of JSON.
                     replace_text(path, text.encode("utf-8", "replace").decode("utf-8"))
-                except OSError as refused:
-                    raise UsageMistake(f"{path}: cannot be written ({refused.strerror})") from None
                 yield path

@@ -39,7 +39,7 @@ from pytest_agenteval.reports.exports.trial_identity import (
 from pytest_agenteval.reports.trial_view import call_requests, reply_asks
 from pytest_agenteval.store.run_folder import RunModel
 from pytest_agenteval.store.run_reader import Run
-from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.errors import UsageMistake, writing
 from pytest_agenteval.text.json_values import compact_json
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
@@ -347,12 +347,10 @@ def _write_runs(runs: Sequence[Run], folder: Path) -> Iterator[Path]:
     for run in runs:
         path = folder / f"{file_name(run_name(run)) or 'run'}.otlp.jsonl"
         resource = service()
-        try:
+        with writing(path):
             folder.mkdir(parents=True, exist_ok=True)
             with replacing(path) as beside, beside.open("w", encoding="utf-8", newline="\n") as file:
                 file.writelines(otlp_json(trace, resource) for trace in _traces(run))
-        except OSError as refused:
-            raise UsageMistake(f"{path}: cannot be written ({refused.strerror})") from None
         yield path
 
 

@@ -30,7 +30,7 @@ from pytest_agenteval.store.rows import (
     row_kind,
 )
 from pytest_agenteval.store.run_reader import Run
-from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.errors import UsageMistake, writing
 from pytest_agenteval.text.formatting import NOT_KNOWN, StyledLine, cell_width, cut, one_line, pad, pluralize
 from pytest_agenteval.text.json_values import compact_json, jsonable
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
@@ -50,15 +50,13 @@ def export_file(path: Path) -> Iterator[Path]:
     """
     # Resolved, so that a link stays and the file that it leads to is replaced.
     path = path.resolve()
-    try:
+    with writing(path):
         # A pipe or a terminal is written to as it is: there is nothing to replace.
         if path.exists() and not path.is_file():
             yield path
         else:
             with replacing(path) as beside:
                 yield beside
-    except OSError as refused:
-        raise UsageMistake(f"{path}: cannot be written ({refused.strerror or refused})") from None
 
 
 def _distinct_runs(runs: Iterable[OneRun]) -> Iterator[OneRun]:
