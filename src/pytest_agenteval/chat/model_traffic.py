@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -31,7 +30,7 @@ from pytest_agenteval.records.limits import Budget, TimeSpan
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.replies import INCOMPLETE, UNKNOWN
-from pytest_agenteval.records.tool_spec import read_json
+from pytest_agenteval.records.tool_spec import shown_value
 from pytest_agenteval.records.transcript import (
     CHANGED_PROMPT,
     UNREAD_REPLY,
@@ -409,13 +408,11 @@ class ModelTraffic:
             phase, added = recorder.add_prompt(self._whole_prompt(ask), concurrent=True)
             for message in reversed(added):  # of equal ids the latest is that of the call that waits
                 if message["role"] == "tool":
-                    result = content = message.get("content", "")
-                    error = ToolError("tool_error", str(content)) if message.get("error") else None
-                    if error is None and content.lstrip().startswith(("{", "[")):
-                        with suppress(ValueError):  # else the model is shown a text, and that is the result
-                            result = read_json(content)
+                    content, failed = message.get("content", ""), message.get("error")
+                    error = ToolError("tool_error", content) if failed else None
+                    result = None if failed else shown_value(content)
                     id, ended = message.get("tool_call_id", ""), recorder.at()
-                    recorder.answer_call(id, None if error else result, error, ended, phase)
+                    recorder.answer_call(id, result, error, ended, phase)
             if self._free_turns:  # the number of a request without a reply is free again
                 turn = min(self._free_turns)
                 self._free_turns.remove(turn)

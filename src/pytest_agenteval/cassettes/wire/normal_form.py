@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from typing import Any, Literal
 
-from pytest_agenteval.cassettes.wire.traffic import Json, ModelReply, ModelRequest, UnreadableTraffic
+from pytest_agenteval.cassettes.wire.traffic import Json, ModelReply, ModelRequest
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.records.replies import UNKNOWN, PricedApart, finish_of, split_thoughts
 from pytest_agenteval.records.tool_spec import parse_arguments
@@ -217,42 +216,34 @@ class ReplyParts(FrozenValue, frozen=True):
     priced_apart: PricedApart = PricedApart()
 
 
-class AnsweredRequest:
-    """The request that a reply answers; ``numbered`` says that the format has no ids of calls."""
+def model_reply(
+    parts: ReplyParts, request: Callable[[], ModelRequest | None], *, numbered: bool = False
+) -> ModelReply:
+    """Give a reply in normal form; ``numbered`` says that the format has no ids of calls.
 
-    def __init__(self, read: Callable[[], ModelRequest], *, numbered: bool = False) -> None:
-        self._read = read
-        self._numbered = numbered
-
-    @cached_property
-    def request(self) -> ModelRequest | None:
-        """The request, or None where it cannot be read: the reply is readable all the same."""
-        try:
-            return self._read()
-        except UnreadableTraffic:
-            return None
-
-    def reply(self, parts: ReplyParts) -> ModelReply:
-        own = [call for call in parts.calls if call.by == "agent"]
-        prior = 0
-        # The request is read only where an id has to be made of how many calls the conversation holds.
-        unnamed = self._numbered or len({call.id for call in own if call.id}) < len(own)
-        if unnamed and self.request is not None:
-            prior = sum(len(message.get("tool_calls", ())) for message in self.request.messages)
-        ids = normal_ids(own, prior, numbered=self._numbered)
-        calls, own_ids = [], iter(ids)
-        for place, call in enumerate(parts.calls):
-            args, raw = parse_arguments(call.arguments_text)
-            id = next(own_ids) if call.by == "agent" else call.id
-            calls.append(ToolCall(id, 0, place, call.name, args, raw, call.result, call.error, by=call.by))
-        return ModelReply(
-            assistant_message(parts.content, own, ids),
-            tuple(calls),
-            parts.usage,
-            finish_of(parts.finish, calls=bool(own), refused=parts.refused),
-            parts.reasoning,
-            parts.model or (self.request.model if self.request else ""),
-            parts.id,
-            parts.items,
-            parts.priced_apart,
-        )
+    ``request`` gives the one that it answers, None where that cannot be read. It is read only where the reply
+    names no model, or where an id has to be made of how many calls the conversation holds.
+    """
+    own = [call for call in parts.calls if call.by == "agent"]
+    unnamed = numbered or len({call.id for call in own if call.id}) < len(own)
+    asked = request() if unnamed or not parts.model else None
+    prior = 0
+    if unnamed and asked is not None:
+        prior = sum(len(message.get("tool_calls", ())) for message in asked.messages)
+    ids = normal_ids(own, prior, numbered=numbered)
+    calls, own_ids = [], iter(ids)
+    for place, call in enumerate(parts.calls):
+        args, raw = parse_arguments(call.arguments_text)
+        id = next(own_ids) if call.by == "agent" else call.id
+        calls.append(ToolCall(id, 0, place, call.name, args, raw, call.result, call.error, by=call.by))
+    return ModelReply(
+        assistant_message(parts.content, own, ids),
+        tuple(calls),
+        parts.usage,
+        finish_of(parts.finish, calls=bool(own), refused=parts.refused),
+        parts.reasoning,
+        parts.model or (asked.model if asked else ""),
+        parts.id,
+        parts.items,
+        parts.priced_apart,
+    )

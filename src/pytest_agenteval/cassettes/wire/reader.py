@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from pytest_agenteval.cassettes.interaction import Request, Response
 from pytest_agenteval.cassettes.wire.classification import model_in_path, streamed_by_path
-from pytest_agenteval.cassettes.wire.normal_form import AnsweredRequest, ReplyParts
+from pytest_agenteval.cassettes.wire.normal_form import ReplyParts, model_reply
 from pytest_agenteval.cassettes.wire.response_bodies import body_parts, refusal_in, refusal_of
 from pytest_agenteval.cassettes.wire.traffic import (
     Json,
@@ -90,10 +90,15 @@ def read_reply(format: str, request: Request, response: Response) -> ModelReply:
     Raises ModelRefused for an error of the provider's, be it the status or an event in the stream, and
     UnreadableTraffic for what is not in the format.
     """
-    answered = AnsweredRequest(lambda: read_request(format, request), numbered=_reader(format).NUMBERED)
     parts = read_parts(format, whole_reply(format, response))
+
+    def asked() -> ModelRequest | None:
+        with suppress(UnreadableTraffic):
+            return read_request(format, request)
+        return None  # the reply is readable all the same
+
     try:
-        return answered.reply(parts)
+        return model_reply(parts, asked, numbered=_reader(format).NUMBERED)
     except _STUMBLES as problem:
         raise UnreadableTraffic(f"no reply in the format {format}: {problem}") from problem
 
