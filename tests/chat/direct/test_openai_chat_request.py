@@ -194,3 +194,10 @@ def test_only_a_closed_schema_is_strict() -> None:
     nested = {**closed, "properties": {"a": {"anyOf": [opened]}}}
     strict = [response_format(it)["json_schema"]["strict"] for it in (closed, opened, nested, {"a": 1})]
     assert strict == [True, False, False, True]
+
+
+def test_of_several_choices_the_first_is_read() -> None:
+    """As clients do: the one with the lowest index, wherever it stands."""
+    choices = [{"index": at, "message": {"content": text}} for at, text in ((1, "b"), (0, "a"))]
+
+    assert read_parts("openai.chat", {"choices": choices}).content == "a"

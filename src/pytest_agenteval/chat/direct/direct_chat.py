@@ -111,9 +111,10 @@ class DirectChat(ProviderChat):
         secure = self._url.startswith("https:")
         if not http_pool.is_loaded(secure):
             await import_off_loop(http_pool.load_secure if secure else http_pool.load)
-        return partial(self._reply, model_ask)
+        return partial(self.send, model_ask)
 
-    async def _reply(self, ask: ModelAsk) -> Reply:
+    async def send(self, ask: ModelAsk) -> Reply:
+        """Send an ask and read the reply; a request that fails raises AttemptFailed."""
         self._asks += 1
         format, usage, answer = self._format.FORMAT, NO_USAGE, None
         try:
@@ -133,7 +134,7 @@ class DirectChat(ProviderChat):
             # What a reply took before it broke off was paid for.
             failed.usage = usage if usage.tokens else NO_USAGE
             raise failed from raised
-        calls = self._calls(parts, whole)
+        calls = self.calls_of(parts, whole)
         return Reply(
             text=parts.content,
             calls=calls,
@@ -189,7 +190,7 @@ class DirectChat(ProviderChat):
             self._has_family,
         )
 
-    def _calls(self, parts: ReplyParts, whole: Json) -> tuple[ToolCall, ...]:
+    def calls_of(self, parts: ReplyParts, whole: Json) -> tuple[ToolCall, ...]:
         """Give the calls that the agent has to answer, each with an id of its own."""
         if not parts.calls:
             return ()
