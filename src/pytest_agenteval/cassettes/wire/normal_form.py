@@ -217,19 +217,19 @@ class ReplyParts(FrozenValue, frozen=True):
 
 
 def model_reply(
-    parts: ReplyParts, request: Callable[[], ModelRequest | None], *, numbered: bool = False
+    parts: ReplyParts, read: Callable[[], ModelRequest | None], *, numbered: bool = False
 ) -> ModelReply:
     """Give a reply in normal form; ``numbered`` says that the format has no ids of calls.
 
-    ``request`` gives the one that it answers, None where that cannot be read. It is read only where the reply
-    names no model, or where an id has to be made of how many calls the conversation holds.
+    ``read`` gives the request that it answers, None where that cannot be read. It is called only where the
+    reply names no model, or where an id has to be made of how many calls the conversation holds.
     """
     own = [call for call in parts.calls if call.by == "agent"]
     unnamed = numbered or len({call.id for call in own if call.id}) < len(own)
-    asked = request() if unnamed or not parts.model else None
+    request = read() if unnamed or not parts.model else None
     prior = 0
-    if unnamed and asked is not None:
-        prior = sum(len(message.get("tool_calls", ())) for message in asked.messages)
+    if unnamed and request is not None:
+        prior = sum(len(message.get("tool_calls", ())) for message in request.messages)
     ids = normal_ids(own, prior, numbered=numbered)
     calls, own_ids = [], iter(ids)
     for place, call in enumerate(parts.calls):
@@ -242,7 +242,7 @@ def model_reply(
         parts.usage,
         finish_of(parts.finish, calls=bool(own), refused=parts.refused),
         parts.reasoning,
-        parts.model or (asked.model if asked else ""),
+        parts.model or (request.model if request else ""),
         parts.id,
         parts.items,
         parts.priced_apart,

@@ -92,13 +92,13 @@ def read_reply(format: str, request: Request, response: Response) -> ModelReply:
     """
     parts = read_parts(format, whole_reply(format, response))
 
-    def asked() -> ModelRequest | None:
+    def read() -> ModelRequest | None:
         with suppress(UnreadableTraffic):
             return read_request(format, request)
         return None  # the reply is readable all the same
 
     try:
-        return model_reply(parts, asked, numbered=_reader(format).NUMBERED)
+        return model_reply(parts, read, numbered=_reader(format).NUMBERED)
     except _STUMBLES as problem:
         raise UnreadableTraffic(f"no reply in the format {format}: {problem}") from problem
 
