@@ -245,10 +245,19 @@ class JudgeChat:
         self._budget = budget or Budget(Allowance())
         self.usage = Usage()
 
-    async def ask(self, messages: Sequence[ChatMessage], **ask: Any) -> Reply:
+    async def ask(
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        response_schema: Mapping[str, Any] | None = None,
+        settings: ChatSettings = DEFAULT_SETTINGS,
+    ) -> Reply:
         """Give the judge's reply; raises LimitReached once the judges' budget is spent."""
         self._budget.step()
-        reply = await taped_ask(self._tape, self._inner, messages, **ask)
+        reply = await taped_ask(
+            self._tape, self._inner, messages, tools=tools, response_schema=response_schema, settings=settings
+        )
         self.usage = self.usage + reply.usage
         self._budget.spend(reply.usage)
         # A replayed reply costs nothing again.
