@@ -8,7 +8,6 @@ from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
 
-import msgspec
 from msgspec.structs import replace
 
 from pytest_agenteval.cli.console import (
@@ -34,14 +33,13 @@ from pytest_agenteval.compare.pairing import (
 from pytest_agenteval.compare.scoring.intervals import FEWEST_TASKS
 from pytest_agenteval.compare.scoring.power import pass_rates
 from pytest_agenteval.records.plan import TrialKey
-from pytest_agenteval.records.record import Document, FrozenValue, from_builtins
+from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.reports.comparison_text import apart_text
 from pytest_agenteval.reports.group_statistics import group_by_task
 from pytest_agenteval.reports.run_view import Group, SuiteView, entries_by_group, suite_views
 from pytest_agenteval.reports.tables import ReportTable, TableColumn, TableNote, table_lines
-from pytest_agenteval.session.suite_gates import Floor, floor_risk, floors_of, percent_text
+from pytest_agenteval.session.suite_gates import Floor, floor_risk, floors_of, gates_of_run, percent_text
 from pytest_agenteval.store.journal_entry import JournalEntry
-from pytest_agenteval.store.run_documents import GATES, read_gates
 from pytest_agenteval.store.run_folder import RunFolder, read_header, whole_runs
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.tasks.documents import short_path
@@ -146,7 +144,7 @@ def gate_check(args: argparse.Namespace) -> int:
     for folder in earlier:
         # One after the other: not all of them would fit into memory.
         pool.add(load_run(folder.path))
-    files, of_run = _suite_files(), _run_gates(newest)
+    files, of_run = _suite_files(), gates_of_run(newest.path)
     suites = [
         _checked_suite(view, pool, files.get(view.suite), of_run.get(view.suite, NO_GATE), args.repetitions)
         for view in suite_views(run)
@@ -230,13 +228,6 @@ def _suite_files() -> dict[str, SuiteFile]:
         return {each.suite.name: each for each in suites_meant(None)}
     except AgentEvalError:
         return {}
-
-
-def _run_gates(run: RunFolder) -> dict[str, Gate]:
-    try:
-        return {each.suite: from_builtins(Gate, dict(each.gate)) for each in read_gates(run.path)}
-    except msgspec.ValidationError as broken:  # of a later version, perhaps
-        raise UsageMistake(f"{run.path / GATES}: the run's gates cannot be read ({broken})") from None
 
 
 def _checked_suite(

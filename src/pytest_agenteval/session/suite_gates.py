@@ -209,6 +209,14 @@ def not_tried_again(broken: Sequence[BrokenTask], when: str) -> RecheckedTasks:
     return RecheckedTasks(trouble=f"no agent acts {when}, to try {names} again" if broken else "")
 
 
+def gates_of_run(folder: Path) -> dict[str, Gate]:
+    """Read the gate of each suite of a run; raises UsageMistake where they cannot be read."""
+    try:
+        return {each.suite: from_builtins(Gate, dict(each.gate)) for each in read_gates(folder)}
+    except msgspec.ValidationError as wrong:  # of a later version, perhaps
+        raise UsageMistake(f"{folder / GATES}: the run's gates cannot be read ({wrong})") from None
+
+
 class JudgedRun:
     """A run with what its suites have to reach, and the baselines that they are compared with.
 
@@ -219,12 +227,8 @@ class JudgedRun:
         self.run, self._root, self._named = run, root, named
         self._new = compared_run(run)
         self._comparisons: dict[float, RunComparison | None] = {}
-        gates = read_gates(run.folder)
-        try:
-            self.gates = {each.suite: from_builtins(Gate, dict(each.gate)) for each in gates}
-        except msgspec.ValidationError as wrong:  # of a later version, perhaps
-            raise UsageMistake(f"{run.folder / GATES}: the run's gates cannot be read ({wrong})") from None
-        self._planned = {each.suite: each for each in gates}
+        self.gates = gates_of_run(run.folder)
+        self._planned = {each.suite: each for each in read_gates(run.folder)}
         self.troubles: dict[str, str] = {}
         self._names: dict[str, str] = {}
 
