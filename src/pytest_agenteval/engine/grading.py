@@ -333,16 +333,11 @@ class GradingService:
         """
         runs = [GraderRun(grader, self.grader, judges, evidence) for grader in planned]
         # Quick ones first, and in this thread: changing threads would cost more than all that they do.
-        _start_all([run for run in runs if run.is_quick])
-        on_loop = [run for run in runs if run.is_async]
-        in_thread = [run for run in runs if not (run.is_quick or run.is_async)]
-        if not on_loop:
-            await self._run_in_thread(in_thread)
-        elif not in_thread and len(on_loop) == 1:
-            # Most trials have one judge, for which no task is needed.
-            await on_loop[0].run_here()
-        else:
-            await asyncio.gather(self._run_in_thread(in_thread), *(run.run_here() for run in on_loop))
+        for run in runs:
+            if run.is_quick:
+                run.start()
+        if slow := [run for run in runs if not run.is_quick]:
+            await self._run_slow(slow)
         # Each grade before any error: what a grader returned may break only when it is looked at.
         grades = tuple([run.grade() for run in runs])
         errors = [error for run in runs if (error := run.error) is not None]
@@ -353,6 +348,17 @@ class GradingService:
         return GradingResult(
             grades, ErrorDetails(errors[0].cause, truncated_text(messages), truncated_text(traces))
         )
+
+    async def _run_slow(self, runs: Sequence[GraderRun]) -> None:
+        on_loop = [run for run in runs if run.is_async]
+        in_thread = [run for run in runs if not run.is_async]
+        if not on_loop:
+            await self._run_in_thread(in_thread)
+        elif not in_thread and len(on_loop) == 1:
+            # Most trials have one judge, for which no task is needed.
+            await on_loop[0].run_here()
+        else:
+            await asyncio.gather(self._run_in_thread(in_thread), *(run.run_here() for run in on_loop))
 
     async def _run_in_thread(self, runs: Sequence[GraderRun]) -> None:
         if runs:

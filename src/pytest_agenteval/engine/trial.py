@@ -348,8 +348,8 @@ class _TrialRun:
         broken = self.recorder.broken or self.workspace.broken or self.ctx.prompts.broken
         if broken is not None:
             self.error = error_details(broken)
-        named, used = self.plan.model, self.recorder.models
-        if used and not named.offline and named.id != OWN_MODEL:
+        named = self.plan.model
+        if not named.offline and named.id != OWN_MODEL and (used := self.recorder.models):
             names = (*used, *self.recorder.requested_models)
             if not any(is_same_model(named.id, name) for name in names):
                 self.recorder.event(OTHER_MODEL, f"{', '.join(used)}, not {named.id}")

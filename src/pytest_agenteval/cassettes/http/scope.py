@@ -394,7 +394,7 @@ _scope: ContextVar[Scope | None] = ContextVar("pytest_agenteval_http")
 """The scope of this context's requests; None where they belong to no trial, unset in an empty context."""
 
 _open: WeakSet[Scope] = WeakSet()
-_trials: WeakSet[Scope] = WeakSet()
+_trials: set[Scope] = set()
 
 
 class _Thread(threading.local):
