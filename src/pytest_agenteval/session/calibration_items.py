@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.calibration.calibration_file import CalibrationPlan, read_calibration
-from pytest_agenteval.engine.calibration_run import calibration_cassettes
 from pytest_agenteval.session.eval_session import EvalSession, get_eval_session
 from pytest_agenteval.session.trial_items import collect_items, declare_marks, marks_of, reported_name
 from pytest_agenteval.tasks.documents import short_path
@@ -66,9 +65,6 @@ class CalibrationItem(pytest.Item):
         super().__init__(**more)
         self.calibration, self.evals = calibration, evals
         self.results: dict[str, Any] | None = None
-
-    def chat_cassettes(self) -> Iterator[str]:
-        yield from calibration_cassettes(self.calibration)
 
     def reportinfo(self) -> tuple[Path, int, str]:
         """Point to the calibration's own line, where editors and JUnit look."""

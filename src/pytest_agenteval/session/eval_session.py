@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -23,7 +23,7 @@ from pytest_agenteval.session.planning.parametrization import (
     trial_key,
 )
 from pytest_agenteval.session.planning.planner import Planner
-from pytest_agenteval.session.planning.preflight import CalibrationTest, check_run
+from pytest_agenteval.session.planning.preflight import check_run
 from pytest_agenteval.session.pytest_output import (
     hide_in_log_file,
     hide_in_report,
@@ -87,7 +87,7 @@ class EvalSession:
         self.planner = Planner(self.registry, config.rootpath, self._schemas, settings.variants)
         self.cases = CaseFactory(settings, self.registry)
         self.selected: list[PlannedItem] = []
-        self.calibrations: list[CalibrationTest] = []
+        self.calibrations: list[Any] = []  # items of ``calibration_items``, which imports this module
         self.tests: tuple[pytest.Item, ...] = ()
         self.failed_hooks: dict[str, str] = {}
         self.refusal = self.would_refuse = ""
@@ -275,7 +275,7 @@ class EvalSession:
 
             self.extra = ExtraItems(self.config, put_extra_last(items, between.low))
         self.selected = [item for item in items if isinstance(item, PlannedItem)]
-        self.calibrations = [cast("CalibrationTest", item) for item in items if hasattr(item, "calibration")]
+        self.calibrations = [item for item in items if hasattr(item, "calibration")]
         only_listed = self.config.getoption("collectonly", False)
         if not only_listed and not self.refusal:
             self._check_options()
@@ -308,7 +308,12 @@ class EvalSession:
         """Check that the options can be obeyed with the selected trials, before the first starts."""
         try:
             self.gates, self.would_refuse = check_run(
-                self.config, self.planner, self.cases, self.earlier, self.selected, self.calibrations
+                self.config,
+                self.planner,
+                self.cases,
+                self.earlier,
+                self.selected,
+                [item.calibration for item in self.calibrations],
             )
         except UsageMistake as mistake:
             self.refuse(mistake)

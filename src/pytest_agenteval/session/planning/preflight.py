@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -30,6 +31,7 @@ from pytest_agenteval.text.json_values import canonical_json
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 if TYPE_CHECKING:
+    from pytest_agenteval.calibration.calibration_file import CalibrationPlan
     from pytest_agenteval.session.reuse import EarlierTrials
     from pytest_agenteval.store.run_documents import SuiteGate
 
@@ -100,14 +102,6 @@ _INSTEAD = {
     "--agent-user": "name another model to play the tasks' users",
     "--agent-judge": "leave the option out: what only a judge can tell is then undecided",
 }
-
-
-class CalibrationTest(Protocol):
-    """The item of a calibration: what a session needs of it."""
-
-    session: pytest.Session
-
-    def chat_cassettes(self) -> Iterator[str]: ...
 
 
 def check_keys(called: Iterable[Model], option: str = "--agent-model") -> None:
@@ -188,7 +182,7 @@ def check_run(
     cases: CaseFactory,
     earlier: EarlierTrials | None,
     trials: Sequence[PlannedItem],
-    calibrations: Sequence[CalibrationTest],
+    calibrations: Sequence[CalibrationPlan],
 ) -> tuple[tuple[SuiteGate, ...], str]:
     """Check a run's options against what was selected, before any trial is paid; raises UsageMistake.
 
@@ -252,7 +246,7 @@ def _check_needs(
     registry: Registry,
     cases: CaseFactory,
     trials: Sequence[PlannedItem],
-    calibrations: Sequence[CalibrationTest],
+    calibrations: Sequence[CalibrationPlan],
 ) -> None:
     """Refuse a missing executor, prompt, model or key."""
     with settings.naming_place("executor"):
@@ -266,8 +260,10 @@ def _check_needs(
         factories = (registry.grader_factory(grader.name) for grader in item.task.graders)
         if any(map(asks_judges, factories)):
             cassettes.append(chat_cassette_file(item.case.plan(item.task)))
-    for calibration in calibrations if cases.judges else ():
-        cassettes += calibration.chat_cassettes()
+    if calibrations and cases.judges:
+        from pytest_agenteval.engine.calibration_run import calibration_cassettes
+
+        cassettes += chain.from_iterable(map(calibration_cassettes, calibrations))
     chats = [(judge, cassette) for cassette in cassettes for judge in cases.judges]
     _check_models(settings, chats, "--agent-judge")
 
