@@ -207,6 +207,24 @@ def test_a_name_goes_from_the_file_that_lists_it(pytester: pytest.Pytester, agen
     assert (pytester.path / "evals" / "_promoted.yaml").read_text() == f"{HEAD}tasks:\n- 'no'\n"
     assert agenteval("demote").out.startswith("s: a, b, no: no runs yet")
 
+    # What both files list stays promoted until it is out of the suite's own.
+    write(pytester.path, {"evals/_promoted.yaml": "tasks: [b, c]\n"})
+    both = agenteval("demote", "b", "--write")
+    assert (both.status, both.err) == (2, kept.err)
+
+
+def test_a_file_that_names_nothing_any_more_is_removed(
+    pytester: pytest.Pytester, agenteval: Agenteval
+) -> None:
+    """The last names that are taken back take their file along, and the verb says so."""
+    write(pytester.path, {"evals/a.json": task("a"), "evals/_promoted.yaml": "tasks: [a]\n"})
+    write(pytester.path, {"evals/suite.yaml": "name: s\nkind: capability\n"})
+
+    assert agenteval("demote", "a").out.endswith("\n--write removes evals/_promoted.yaml")
+    taken_back = agenteval("demote", "a", "--write").out
+    assert taken_back.endswith("\nevals/_promoted.yaml: removed, as nothing is left in it")
+    assert not (pytester.path / "evals" / "_promoted.yaml").exists()
+
 
 TEMPLATE = "name: {{suite}}\nagent: {call: x:y}\n"
 

@@ -49,7 +49,8 @@ from pytest_agenteval.store.run_folder import whole_runs
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.tasks.documents import read_document, short_path
 from pytest_agenteval.tasks.promoted_names import joined, promoted_beside
-from pytest_agenteval.tasks.suite_spec import Regression
+from pytest_agenteval.tasks.suite_spec import Regression, Suite
+from pytest_agenteval.tasks.validation import read_spec
 from pytest_agenteval.text.errors import UsageMistake, did_you_mean, nearest_names
 from pytest_agenteval.text.formatting import pluralize
 
@@ -195,11 +196,12 @@ def _demotion(files: Sequence[SuiteFile], names: Sequence[str], write: bool) -> 
         named = ", ".join(file.suite.name for file in having or files)
         raise UsageMistake(f"name the suite first: agenteval demote SUITE {' '.join(names)} (one of {named})")
     (file,) = having
-    beside = promoted_beside(file.path)
+    beside, document = promoted_beside(file.path), read_document(file.path)
+    own = read_spec(Suite, document).regression
     for kind in ("buckets", "tasks"):
-        for at, name in enumerate(getattr(file.suite.regression, kind)):
-            if name in names and name not in getattr(beside, kind):
-                line = read_document(file.path).line_of(("regression", kind, at))
+        for at, name in enumerate(getattr(own, kind)):
+            if name in names:
+                line = document.line_of(("regression", kind, at))
                 place = f"{short_path(file.path)}:{line}"
                 raise UsageMistake(f"{place}: {name!r} is promoted by the suite itself: take it out there")
     narrower = Regression(
@@ -340,4 +342,9 @@ def _lapse_lines(suite: SuiteDemotion) -> Iterator[str]:
 def _change_lines(change: SuiteChange) -> Iterator[str]:
     yield from change.diff
     if change.diff:
-        yield f"{change.file}: written" if change.written else f"--write changes {change.file} so"
+        # The first two lines name the file; where no other is context or new, nothing is left of it.
+        is_left = any(line.startswith((" ", "+")) for line in change.diff[2:])
+        if change.written:
+            yield f"{change.file}: {'written' if is_left else 'removed, as nothing is left in it'}"
+        else:
+            yield f"--write changes {change.file} so" if is_left else f"--write removes {change.file}"
