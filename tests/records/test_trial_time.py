@@ -88,6 +88,23 @@ def test_a_trial_that_cannot_go_on_is_charged_nothing_and_nothing_twice() -> Non
     assert time.figures == (13, 1)
 
 
+def test_what_stops_a_trial_is_counted_before_a_span_ends() -> None:
+    """It may be seen only later: what a span holds, or came before the trial, is left out no second time."""
+    time, stopped_since = Clock(), 90.0
+
+    def catch_up() -> None:
+        nonlocal stopped_since
+        stopped.seconds += time.now - stopped_since
+        stopped_since = time.now
+
+    stopped = StoppedTime(catch_up)
+    time.begin(stopped)
+    time.now, stopped_since = 101.0, 101.0
+    with time.span("uncharged"):
+        time.now += 8
+    assert time.figures == (9, 1)
+
+
 def test_an_agent_that_has_answered_takes_no_more_time() -> None:
     """A busy loop may learn of its answer much later."""
     time = Clock()

@@ -94,6 +94,8 @@ class TrialTime:
 
     def begin(self, stopped: StoppedTime) -> None:
         """Start the clock: imports and the starting workspace, which came before, do not count."""
+        # What has stopped others until now is no part of this trial.
+        stopped.catch_up()
         self._began, self._answered_at = self._now(), None
         self.stopped, self._stopped_before = stopped, stopped.seconds
         # Those that may still overlap others; and the seconds, not charged and not elapsed, of all before.
@@ -133,7 +135,9 @@ class TrialTime:
 
     @property
     def _moving(self) -> float:
-        # The clock of all spans: it stands still while the trial cannot go on.
+        # The clock of all spans: it stands still while the trial cannot go on. What has stopped it until now
+        # is counted first: a span that ended before that would be left out once more.
+        self.stopped.catch_up()
         at = self._now() - self._began if self._answered_at is None else self._answered_at
         return at - (self.stopped.seconds - self._stopped_before)
 
