@@ -60,7 +60,7 @@ def test_requests_of_tools_become_calls_and_play_as_before(
     dry = agenteval("cassettes", "migrate", "--dry-run")
     assert dry.status == 0
     assert dry.out.splitlines() == [
-        "cassettes/lima.yaml: 1 request would become calls; of no tool: 1",
+        "cassettes/lima.yaml: 1 request would become a call; of no tool: 1",
         "1 cassette of 1 to change",
     ]
     assert old.read_text(encoding="utf-8") == OLD

@@ -37,7 +37,7 @@ def test_a_tab_in_a_value_is_no_fault(text: str) -> None:
 
 SLIPS = {
     "config.json": task(
-        "a", graders=[{"name": "answer_contains", "text": "Mina"}], steps=3, system="Be kind."
+        "a", graders=[{"name": "answer_contains", "text": "Mina"}], steps=3, system="Be kind.", bucket="b"
     ),
     "weight.json": task("b", graders=[{"name": "answer_contains", "config": {"text": "a"}, "wieght": 2}]),
     "depth.json": task("c", graders=[{"name": "own", "depth": 2, "config": {"text": "a"}}]),
@@ -54,6 +54,7 @@ HINTS = (
     "it stands in `limits: {steps: ...}`",
     "it stands in `settings: {system: ...}`",
     "it stands in `input: {base_fixture: ...}`",
+    "it stands in `metadata: {failure_bucket: ...}`",
     "it stands in `defaults: {trials_per_run: ...}`",
     "a grader's own settings stand in `config: {...}`",
     "did you mean 'weight'?",

@@ -35,7 +35,7 @@ def cassettes(args: argparse.Namespace) -> int:
     """Rewrite each recorded request of a tool as its call, the request below it; 1 for an unreadable file."""
     paths = list(_files(args.paths))
     tools = _project_tools()
-    verb = "would become calls" if args.dry_run else "became calls"
+    verb = "would become" if args.dry_run else "became"
     status = changed_files = 0
     for path in paths:
         name = short_path(path)
@@ -51,7 +51,8 @@ def cassettes(args: argparse.Namespace) -> int:
         if changed:
             changed_files += 1
             beside = f"; of no tool: {others}" if others else ""
-            print(f"{name}: {pluralize(changed, 'request')} {verb}{beside}")
+            calls = "a call" if changed == 1 else "calls"
+            print(f"{name}: {pluralize(changed, 'request')} {verb} {calls}{beside}")
             if not args.dry_run:
                 write_cassette(path, replace(content, interactions=migrated), name)
     outcome = "to change" if args.dry_run else "changed"

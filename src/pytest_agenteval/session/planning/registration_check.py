@@ -452,6 +452,8 @@ def _placement_hint(problem: Problem, registered: RegistrationCheck, agent: str)
     # A task, a task of a list, or a suite.
     if key in ("content", "base_fixture", "fixture_dir") and "graders" in owner:
         return belongs_in_hint("input", key)
+    if key in ("bucket", "failure_bucket") and "graders" in owner:
+        return belongs_in_hint("metadata", "failure_bucket")
     is_setting = key in registered.settings_of(agent=str(owner.get("agent") or agent))
     return belongs_in_hint("settings", key) if is_setting else ""
 
