@@ -17,9 +17,13 @@ from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.reports.leaderboard import leaderboards_json, leaderboards_of
 from pytest_agenteval.reports.run_screen import miss_lines, screen_lines
 from pytest_agenteval.reports.run_view import view_of
+from pytest_agenteval.store import journal_reader
+from pytest_agenteval.store.journal_entry import started_line
 from pytest_agenteval.store.journal_writer import JournalWriter
+from pytest_agenteval.store.record_files import add_checksum, encode_line
 from pytest_agenteval.store.run_folder import PlannedGroup, RunHeader, list_runs, new_run, write_planned
 from pytest_agenteval.store.run_reader import load_run, load_tasks
+from pytest_agenteval.text.errors import UsageMistake
 
 from .samples import FULL, plan, trial
 
@@ -204,3 +208,47 @@ def test_damaged_lines_of_tasks_that_are_not_needed_are_named_too(tmp_path: Path
     assert "t1" in [entry.key.task for entry in load_tasks(folder, "t1".__eq__).entries]
     path.write_bytes(path.read_bytes().replace(b'"task":"t4"', b'"task":"t3"'))
     assert [entry.key.task for entry in load_tasks(folder, "t1".__eq__).entries] == ["t1"]
+
+
+def test_large_journals_are_read_in_parts_like_small_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lines keep their numbers; one of a newer version is refused, whichever tasks are needed."""
+    monkeypatch.setattr(journal_reader, "MOST_READ", 1)
+    folder = new_run(tmp_path, RunHeader("2026-11-21T09:30:15+00:00"))
+    journal = JournalWriter(folder, "main")
+    journal.finished([trial("t1"), trial("t2"), trial("t3")])
+    journal.close()
+    (path,) = folder.glob("journal-*")
+    path.write_bytes(path.read_bytes().replace(b'"task":"t3"', b'"task":"t4"'))
+    assert [line.partition(": ")[0] for line in load_run(folder).odd] == [f"{path.name}:3"]
+    newer = path.read_bytes().splitlines(keepends=True)[1].partition(b',"crc"')[0].replace(b'"v":1', b'"v":9')
+    path.write_bytes(add_checksum(newer + b"}\n"))
+    for needed in (None, "t1".__eq__):
+        with pytest.raises(UsageMistake, match="written in format 9"):
+            load_tasks(folder, needed)
+
+
+@pytest.mark.parametrize(
+    ("starts", "finished", "attempts", "begun"),
+    [
+        ([(2, "09:00")], 0, [], [2]),
+        ([(1, "09:00"), (1, "09:01")], 1, [2], []),
+        ([(1, "09:00"), (1, "09:00")], 1, [1], []),
+        ([(1, "09:00"), (2, "09:01")], 1, [2], [2]),
+    ],
+)
+def test_starts_beyond_the_first_count_as_attempts(
+    starts: list[tuple[int, str]], finished: int, attempts: list[int], begun: list[int], tmp_path: Path
+) -> None:
+    """A line that stands there twice is one start."""
+    folder = new_run(tmp_path, RunHeader("2026-11-21T09:30:15+00:00"))
+    journal = JournalWriter(folder, "main")
+    journal.finished([trial("t1")] * finished)
+    journal.close()
+    lines = [encode_line(started_line(plan("t1", attempt=attempt), at)) for attempt, at in starts]
+    with (folder / "journal-main-1.jsonl").open("ab") as file:
+        file.writelines(map(add_checksum, lines))
+    run = load_run(folder)
+    assert [entry.attempts for entry in run.entries] == attempts
+    assert [attempt.attempt for attempt in run.begun] == begun

@@ -6,6 +6,7 @@ import pytest
 
 from pytest_agenteval.records.plan import TrialKey, trial_name
 from pytest_agenteval.records.trial import Ending
+from pytest_agenteval.reports.run_view import worst_first
 from pytest_agenteval.reports.trial_choice import (
     TrialQuery,
     choose_trials,
@@ -162,3 +163,9 @@ def test_no_trial_is_left_out_unread_that_has_the_whole_name(task: str) -> None:
             assert task_filter(typed)(task), typed
     assert whole_name_matches([found, entry("other", 1.0)], name) == [found]
     assert not task_filter("q77")("other")
+
+
+def test_equally_bad_trials_stand_in_the_order_of_their_names() -> None:
+    """Whatever the order in which they are given."""
+    same = [entry("b", 0.5), entry("c", None), entry("a", 0.5), entry("a", None)]
+    assert [each.key.task for each in worst_first(same)] == ["a", "b", "a", "c"]
