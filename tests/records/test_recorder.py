@@ -53,3 +53,13 @@ def test_a_name_may_have_that_of_its_server_before_it() -> None:
     recorder.add_returned(Transcript(calls=(replace(call("own", 0), args={"q": "Rice"}),)))
 
     assert [each.tool for each in recorder.calls] == ["mcp__shop__search"]
+
+
+def test_a_reply_that_a_tape_gave_is_used_and_not_paid() -> None:
+    """Replies that are paid are summed from the first one that is, whatever came before it."""
+    recorder, took = Recorder(lambda: 0.0), Usage(1, 2, 0, 0, 0.5, 1, 1)
+    for turn, taped in enumerate([False, True, False], start=1):
+        reply = {"role": "assistant", "content": "a"}
+        recorder.add_reply(reply, (), Ask(turn, 0.0, 0.0, took), unpaid=taped)
+
+    assert (recorder.usage, recorder.paid) == (took + took + took, took + took)
