@@ -53,6 +53,18 @@ def test_a_result_reaches_agent_and_transcript() -> None:
     assert 0 <= written.started <= written.ended
 
 
+def test_a_tool_is_given_what_the_transcript_can_hold() -> None:
+    """An agent of one's own may make a call whose arguments hold themselves."""
+    seen: list[Any] = []
+    box, recorder = box_of(find=lambda args: seen.append(args["more"]))
+    more: dict[str, Any] = {}
+    more["more"] = more
+    asyncio.run(box.call(call("find", place="Seoul", more=more)))
+
+    assert seen == [recorder.calls[0].args["more"]]
+    assert "holds itself" in str(seen)
+
+
 def test_an_unknown_tool_is_the_agents_mistake() -> None:
     """It is told which tools there are."""
     box, _ = box_of(find=dict, save=dict)

@@ -41,6 +41,18 @@ def test_messages_that_are_none_are_a_request_that_nobody_can_take(id: str) -> N
 
 
 @pytest.mark.parametrize("id", IDS)
+def test_a_redirect_within_the_host_is_followed(id: str) -> None:
+    """That host has the key already; the request is sent again as it was."""
+    path = "/v1/messages" if id.startswith("anthropic") else "/v1/chat/completions"
+    moved = ReplyPlan(status=307, headers={"Location": path})
+    with ModelServer([moved, ReplyPlan(text="There.")]) as server:
+        said = asyncio.run(ask(server, id, [{"role": "user", "content": "Where?"}]))
+        first, second = server.requests
+
+    assert (said, first.body) == ("There.", second.body)
+
+
+@pytest.mark.parametrize("id", IDS)
 def test_a_redirect_to_another_host_is_told_and_not_followed(id: str) -> None:
     """The key is for the address that was named; where it says that it has moved, the user decides."""
     moved = ReplyPlan(status=307, headers={"Location": "http://127.0.0.1:9/v1"})
