@@ -112,7 +112,7 @@ def test_what_goes_through_litellm_is_prepared_and_goes_on_from_the_same_thought
     monkeypatch.setattr(LitellmChat, "_answer", answer)
     thoughts = [{"type": "thinking", "thinking": "Hm.", "signature": "s"}]
     call = {"id": "t", "type": "function", "function": {"name": "add", "arguments": "{}"}}
-    conversation = [
+    conversation: list[dict[str, Any]] = [
         {"role": "user", "content": "?"},
         {"role": "assistant", "content": "", "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "t", "content": "3"},

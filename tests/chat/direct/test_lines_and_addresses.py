@@ -12,7 +12,13 @@ import pytest
 
 from pytest_agenteval.chat.direct import http_pool
 from pytest_agenteval.chat.direct.direct_chat import DirectChat
-from pytest_agenteval.chat.direct.model_request import address_problem, api_key_of, redirect_base, url_of
+from pytest_agenteval.chat.direct.model_request import (
+    address_problem,
+    api_key_of,
+    redirect_base,
+    region_of,
+    url_of,
+)
 from pytest_agenteval.chat.provider_failures import AttemptFailed
 from pytest_agenteval.records.plan import Model
 from tests.loopback.model_server import ModelServer, ReplyPlan
@@ -251,3 +257,17 @@ def test_an_address_that_names_the_whole_endpoint_is_asked_as_it_is() -> None:
         redirect_base(whole, "/v2/chat/completions?key=x", "/chat/completions") == "http://127.0.0.1:8000/v2"
     )
     assert redirect_base(whole, "http://[::1/x", "/chat/completions") == "an address that is none"
+
+
+@pytest.mark.parametrize(
+    ("address", "region"),
+    [
+        ("https://eu.api.openai.com/v1", "eu"),
+        ("https://api.openai.com/v1", ""),
+        ("https://a.eu.api.openai.com/v1", ""),
+        ("http://127.0.0.1:8000/v1", ""),
+    ],
+)
+def test_a_region_of_openai_stands_before_its_host(address: str, region: str) -> None:
+    """Prices are higher in some regions; no other address has one."""
+    assert region_of(address) == region
