@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
 from collections import deque
@@ -10,11 +9,14 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Literal, NoReturn
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 from pytest_agenteval.records.plan import Allowance
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.text.errors import LimitIgnored, LimitReached
+
+if TYPE_CHECKING:
+    import asyncio
 
 Kind = Literal["charged", "uncharged", "waiting"]
 
@@ -270,7 +272,10 @@ class CrossLoopSemaphore:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def __aenter__(self) -> None:
-        loop = asyncio.get_running_loop()
+        # Imported by a trial and by nobody who only reads runs.
+        from asyncio import get_running_loop
+
+        loop = get_running_loop()
         with self._lock:
             if self._free > 0:
                 self._free -= 1

@@ -121,24 +121,24 @@ def read_report_files(raw: RawValue) -> tuple[Path, ...]:
     return paths
 
 
-Dollars: TypeAlias = Annotated[
-    float, Meta(ge=0, le=1e9), expects("US dollars for a million tokens, 0 or more")
-]
+_DOLLARS = expects("US dollars for a million tokens, 0 or more")
+Dollars: TypeAlias = Annotated[float, Meta(ge=0, le=1e9), _DOLLARS]
+MaybeDollars: TypeAlias = Annotated[Dollars | None, _DOLLARS]
 
 
 class _Tier(Spec, frozen=True, kw_only=True):
     above: Annotated[int, Meta(ge=1), expects("a whole number of tokens, 1 or more")]
-    input: Dollars | None = None
-    output: Dollars | None = None
-    cached: Dollars | None = None
-    cache_write: Dollars | None = None
+    input: MaybeDollars = None
+    output: MaybeDollars = None
+    cached: MaybeDollars = None
+    cache_write: MaybeDollars = None
 
 
 class _Price(Spec, frozen=True, kw_only=True):
     input: Dollars
     output: Dollars
-    cached: Dollars | None = None
-    cache_write: Dollars | None = None
+    cached: MaybeDollars = None
+    cache_write: MaybeDollars = None
     tiers: Annotated[
         tuple[_Tier, ...], expects("a list of tables such as {above = 200000, input = 5.0}")
     ] = ()

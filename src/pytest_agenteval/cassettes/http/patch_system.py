@@ -29,6 +29,7 @@ from pytest_agenteval.cassettes.http.scope import (
     is_own_address,
     of_nobody,
 )
+from pytest_agenteval.processes.files import POSIX
 from pytest_agenteval.processes.process_groups import FORK_EVENTS, kill_descendants
 from pytest_agenteval.records.transcript import CHANGED_PROCESS, STARTED_PROGRAM
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
@@ -311,7 +312,7 @@ def _note_fork() -> None:
 
 
 # Set by pytest itself, four times for each test.
-_CURRENT_TEST = os.fsencode("PYTEST_CURRENT_TEST") if os.name == "posix" else "PYTEST_CURRENT_TEST"
+_CURRENT_TEST = os.fsencode("PYTEST_CURRENT_TEST") if POSIX else "PYTEST_CURRENT_TEST"
 
 
 def _note_variable(name: Any, value: Any = None) -> None:

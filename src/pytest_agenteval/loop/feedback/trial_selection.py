@@ -3,30 +3,41 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 
 from msgspec.structs import replace
 
 from pytest_agenteval.compare.pairing import BASE
 from pytest_agenteval.loop.contamination import prompt_leaks
 from pytest_agenteval.loop.feedback.content import EarlierRound, FeedbackOptions
-from pytest_agenteval.loop.todays_tasks import TodaysTasks
+from pytest_agenteval.loop.todays_tasks import SuiteWithTasks, TodaysTasks
 from pytest_agenteval.records.explanation import failed_checks
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.tasks.task_spec import Task
 from pytest_agenteval.text.errors import UsageMistake, nearest_names
 from pytest_agenteval.text.formatting import first_few, one_line, pluralize, tally
+
+# A text of a held-out task reveals that task if it has this many characters; shorter ones are common words.
+SHORTEST_TEXT = 12
 
 ROUND_TEXTS = ("summary", "decision", "diff", "sentence")
 HIDDEN = "(a line that quotes a held-out task)"
 
 
 def hide_held_out(rounds: Sequence[EarlierRound], tasks: TodaysTasks) -> tuple[EarlierRound, ...]:
-    """Replace each line that ``agenteval leaks`` would report for a held-out task."""
+    """Replace each line that has a line of a held-out task, or that ``leaks`` would report for one."""
+    if not rounds:
+        return ()
+    known = _held_out_lines(tasks.suites)
     clean = {
-        f"{at}/{name}": getattr(each, name).split("\n")
+        f"{at}/{name}": [
+            HIDDEN if any(line in own for line in known) else own for own in getattr(each, name).split("\n")
+        ]
         for at, each in enumerate(rounds)
         for name in ROUND_TEXTS
     }
@@ -43,6 +54,42 @@ def hide_held_out(rounds: Sequence[EarlierRound], tasks: TodaysTasks) -> tuple[E
         replace(each, **{name: "\n".join(clean[f"{at}/{name}"]) for name in ROUND_TEXTS})
         for at, each in enumerate(rounds)
     )
+
+
+def _held_out_lines(suites: Iterable[SuiteWithTasks]) -> frozenset[str]:
+    """Give the ids and longer lines of held-out tasks that no task of split dev has."""
+    held_out, dev = set[str](), set[str]()
+    trees: dict[Path, bool] = {}
+    for of in suites:
+        for loaded, layers in zip(of.tasks, of.layers, strict=True):
+            is_held_out = loaded.task.split == "held_out"
+            (held_out if is_held_out else dev).update((loaded.task.id, *_quotable_lines(loaded.task)))
+            for layer in layers:
+                trees[layer] = trees.get(layer, True) and is_held_out
+    # A tree that dev tasks start from as well gives nothing away.
+    held_out.update(text for tree, only in trees.items() if only for text in _lines_below(tree))
+    return frozenset(held_out - dev)
+
+
+def _lines_below(folder: Path) -> Iterator[str]:
+    for file in sorted(folder.rglob("*")):
+        with suppress(OSError, UnicodeDecodeError):
+            if file.is_file():
+                yield from _quotable_lines(file.read_text(encoding="utf-8"))
+
+
+def _quotable_lines(value: object) -> Iterator[str]:
+    """Give the longer lines of everything in a task that somebody could quote."""
+    if isinstance(value, Task):
+        configs = [grader.config for grader in value.graders]
+        solution = value.reference_solution.turns if value.reference_solution else ()
+        value = [value.description, value.input, configs]
+        value += [part for turn in solution for part in (turn.text, [call.args for call in turn.calls])]
+    if isinstance(value, str):
+        yield from (text for line in value.splitlines() if len(text := line.strip()) >= SHORTEST_TEXT)
+    elif isinstance(value, Mapping | list | tuple):
+        parts = value.values() if isinstance(value, Mapping) else value
+        yield from (text for part in parts for text in _quotable_lines(part))
 
 
 MOST_NAMES = 10
