@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 
-from pytest_agenteval.agents.forms import takes_model
 from pytest_agenteval.engine.executor import UnusedRecordings, merge_unused
 from pytest_agenteval.engine.jobs import standings_of_run
 from pytest_agenteval.records.plan import OWN_MODEL
@@ -170,6 +169,9 @@ def _session_lines(config: pytest.Config, evals: EvalSession | None) -> Iterator
 
 def _agents_without_model(evals: EvalSession) -> Iterator[str]:
     """Name the agents on which ``--agent-model`` has no effect."""
+    # A controller that only sums up needs no agent.
+    from pytest_agenteval.agents.forms import takes_model
+
     if not evals.settings.models or evals.stored is not None:
         return
     agents = {
