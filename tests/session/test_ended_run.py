@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,9 +19,9 @@ def test_the_end_of_a_run_reads_it_once(pytester: pytest.Pytester, monkeypatch: 
     journals: list[Path] = []
     read = Journal.read
 
-    def counted(journal: Journal, path: Path) -> None:
+    def counted(journal: Journal, path: Path, *rest: Any) -> None:
         journals.append(path)
-        read(journal, path)
+        read(journal, path, *rest)
 
     monkeypatch.setattr(Journal, "read", counted)
     options = ("--agent-gate=score=0", "--junitxml=junit.xml", "--agent-report=report.html")

@@ -94,16 +94,12 @@ def verdict_properties(headline: str, old: str, lines: Iterable[str]) -> Iterato
         yield f"agenteval.{name}", one_line(text, MOST_LINE)
 
 
-def status_properties(trial: Trial | JournalEntry) -> list[Property]:
-    """Give a trial's ending and, where there is one, its score."""
-    # What is unknown has no property: a score or a cost of 0 would enter somebody's average.
-    score = [] if trial.score is None else [_figure("agenteval.score", trial.score)]
-    return [_text("agenteval.ending", trial.ending), *score]
-
-
 def _trial_facts(trial: Trial | JournalEntry) -> Iterator[Property]:
     key, judging = trial.key, trial.judging
-    yield from status_properties(trial)
+    yield _text("agenteval.ending", trial.ending)
+    # What is unknown has no property: a score or a cost of 0 would enter somebody's average.
+    if trial.score is not None:
+        yield _figure("agenteval.score", trial.score)
     facts = {"limit": trial.limit, "cause": trial.cause, "suite": key.suite, "task": key.task}
     facts |= {"bucket": trial.bucket, "model": key.model, "variant": key.variant}
     for name, value in facts.items():

@@ -16,11 +16,7 @@ from pytest_agenteval.engine.jobs import NotRun
 from pytest_agenteval.engine.tracebacks import exception_line, user_frames_first
 from pytest_agenteval.records.explanation import error_text
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.junit_properties import (
-    place_properties,
-    status_properties,
-    trial_properties,
-)
+from pytest_agenteval.reports.junit_properties import place_properties, trial_properties
 from pytest_agenteval.text.formatting import format_figure, pluralize
 
 # What pytest wants: a category to count by, a letter, and a word, perhaps with its colour.
@@ -50,19 +46,16 @@ def skip_item(item: pytest.Item, why: NotRun) -> NoReturn:
 
 def annotate_report(item: Any, report: pytest.TestReport) -> None:
     """Put time, score, reasons and output of an item's trial onto the report of one phase."""
-    # Ending and score go on the call report, or on the setup report of an errored trial: a terminal shows no
-    # more. All else is for JUnit, which reads the last report only.
+    # Properties go on the call report, or on the setup report of an errored trial, for whoever reads reports.
+    # JUnit reads the last report only.
     trial: Trial = item.trial
     telling_phase = "setup" if trial.ending == "errored" else "call"
     if report.when == "setup":
         # The item itself only waited, perhaps for other trials; the report shows the trial's own time.
         report.duration = trial.seconds
     for_junit = report.when == "teardown" and getattr(item.config.option, "xmlpath", None)
-    if report.when == telling_phase:
-        report.user_properties += status_properties(trial)
-    if for_junit:
-        report.user_properties += trial_properties(trial, item.evals.runner.transcripts(trial))
     if for_junit or report.when == telling_phase:
+        report.user_properties += trial_properties(trial, item.evals.runner.transcripts(trial))
         word = item.evals.runner.trial_origin_label(trial)
         report.user_properties += [(TAKEN_OVER, word)] if word else []
     if for_junit:
