@@ -128,13 +128,13 @@ def register_benchmarks(registry: Registry, plugins: pytest.PytestPluginManager 
 def _benchmark_entries() -> Iterator[EntryPoint]:
     # Entry points are looked at as text first: to parse those of every distribution, as importlib's
     # entry_points does, takes seven times as long, in every run.
-    found = [each for each in distributions() if GROUP in (each.read_text("entry_points.txt") or "")]
-    if len(found) > 1:
-        # By its name again: of one that stands on the path twice, what is imported is the first. To read the
-        # names takes longer than all the rest.
-        found = [Distribution.from_name(name) for name in dict.fromkeys(each.name for each in found)]
-    for distribution in found:
-        yield from distribution.entry_points.select(group=GROUP)
+    names: dict[str, None] = {}
+    for distribution in distributions():
+        if GROUP in (distribution.read_text("entry_points.txt") or ""):
+            names[distribution.name] = None
+    for name in names:
+        # By its name again: of one that stands on the path twice, what is imported is the first.
+        yield from Distribution.from_name(name).entry_points.select(group=GROUP)
 
 
 def _of_distribution(entry: EntryPoint) -> str:
