@@ -162,14 +162,14 @@ def read_trial(entry: JournalEntry, line: Line, text_of: TextOf) -> Trial:
 def _read_transcript(entry: JournalEntry, line: Line, text_of: TextOf) -> Transcript:
     messages = []
     for each in line.get("messages", ()):
-        message = _known(each, Message)
+        message = _record_fields(each, Message)
         # A stored transcript may hold roles of other providers, such as ``developer``.
         message["role"] = OTHER_ROLES.get(each["role"], each["role"])
         message["content"] = _read_text(each["content"], text_of)
         message["calls"] = [_read_call(call, text_of) for call in each.get("calls", ())]
         messages.append(message)
     calls = [_read_call(call, text_of) for call in line.get("calls", ())]
-    events, stored = [_known(event, Event) for event in line.get("events", ())], line.get("tools")
+    events, stored = [_record_fields(event, Event) for event in line.get("events", ())], line.get("tools")
     return Transcript(
         _typed(tuple[Message, ...], messages, "messages"),
         _typed(tuple[ToolCall, ...], calls, "calls"),
@@ -180,7 +180,7 @@ def _read_transcript(entry: JournalEntry, line: Line, text_of: TextOf) -> Transc
     )
 
 
-def _known(line: Line, kind: type[Record]) -> Line:
+def _record_fields(line: Line, kind: type[Record]) -> Line:
     """Give the keys that the record has: a newer version may write more."""
     return {name: line[name] for name in kind.__struct_fields__ if name in line}
 
@@ -193,7 +193,7 @@ def _typed(kind: Any, value: Any, place: str) -> Any:
 
 
 def _read_call(line: Line, text_of: TextOf) -> Line:
-    call = {"args": NOTHING, **_known(line, ToolCall)}
+    call = {"args": NOTHING, **_record_fields(line, ToolCall)}
     if "result_text" in line:
         call["result"] = text_of(line["result_text"])
     return call
@@ -201,7 +201,7 @@ def _read_call(line: Line, text_of: TextOf) -> Line:
 
 def _read_ask(line: Line) -> Ask:
     usage: Usage = _typed(UsageLine, line.get("usage", {}), "usage").usage
-    ask: Ask = _typed(Ask, {**_known(line, Ask), "usage": {}}, "asks")
+    ask: Ask = _typed(Ask, {**_record_fields(line, Ask), "usage": {}}, "asks")
     return replace(ask, usage=usage)
 
 
@@ -238,7 +238,7 @@ def _read_grade(grade: Grade, more: Line) -> Grade:
     if "undecided" in details:
         # Earlier versions wrote the reason for no score here as well as into the journal.
         details = {name: value for name, value in details.items() if name != "undecided"} or NOTHING
-    checks = [_known(check, Check) for check in more.get("checks", ())]
+    checks = [_record_fields(check, Check) for check in more.get("checks", ())]
     return replace(
         grade,
         rationale=_typed(str, more.get("rationale", grade.rationale), "rationale"),
