@@ -28,7 +28,9 @@ from pytest_agenteval.compare.scoring.exact_tests import (
 )
 
 QUARTERS = st.sampled_from([0.0, 0.25, 1 / 3, 0.5, 0.75, 1.0])
-TRIALS = st.lists(QUARTERS, min_size=1, max_size=3)
+# Also scores without a small common denominator, and one that is close to 0 or to another one.
+ANY_SCORE = QUARTERS | st.integers(0, 997).map(lambda part: part / 997) | st.sampled_from([1e-4, 0.5 + 1e-6])
+TRIALS = st.lists(ANY_SCORE, min_size=1, max_size=3)
 
 
 def mean(values: Sequence[float]) -> float:
@@ -67,6 +69,8 @@ def test_the_sign_flip_test_equals_counting_all_signs(differences: list[float]) 
 
 @settings(max_examples=20, deadline=None)
 @given(st.lists(st.tuples(TRIALS, TRIALS), min_size=1, max_size=3))
+@example([([0, 0], [0, 0, 0, 0, 1 / 997]), ([0], [88 / 997])])
+@example([([0, 0.3, 0.7], [1, 1, 1]), ([0.5], [0.5 - 1 / 997])])
 def test_the_label_test_equals_counting_all_labellings(tasks: list[PairedScores]) -> None:
     """p is the share of all labellings within tasks, however many old and new trials each task has."""
     sums = [math.fsum(chosen) for chosen in itertools.product(*(all_labellings(*pair) for pair in tasks))]
@@ -99,12 +103,15 @@ def test_what_did_not_change_has_p_1(differences: list[float]) -> None:
     assert label_test([([0.5], [0.5]) for _ in differences]).p == 1.0
 
 
-def test_scores_without_a_common_denominator_stand_on_a_grid() -> None:
-    """Rounded to 1/1000, p stays what counting all signs of the scores themselves gives, to a hundredth."""
+@pytest.mark.parametrize(("tasks", "error"), [(16, 1e-12), (17, 0.01)])
+def test_scores_without_a_common_denominator_are_listed_or_stand_on_a_grid(tasks: int, error: float) -> None:
+    """Of 16 tasks all sums are listed; of more p is what counting all signs gives, to a hundredth."""
     random = Random(1)
-    differences = [random.uniform(-0.6, 1) for _ in range(14)]
-    expected = share_at_least(all_sign_flips(differences), abs(math.fsum(differences)))
-    assert sign_flip_test(differences).p == pytest.approx(expected, abs=0.01)
+    differences = [random.uniform(-0.6, 1) for _ in range(tasks)]
+    signs = 1 - 2 * ((np.arange(2**tasks)[:, None] >> np.arange(tasks)) & 1)
+    sums = np.abs(signs @ np.array(differences))
+    expected = float((sums >= abs(math.fsum(differences)) - 1e-9).mean())
+    assert sign_flip_test(differences).p == pytest.approx(expected, abs=error)
 
 
 def by_variance(tasks: Sequence[PairedScores]) -> float:
@@ -173,8 +180,7 @@ def test_a_few_tasks_that_change_wholly_among_others_that_jitter(wholly: int, ji
     assert sign_flip_test(differences).p == pytest.approx(expected, rel=0.03)
 
 
-# Scores that differ by less than a step of the grid (1/250 of the largest difference) count as equal.
-ANY_SCORES = st.lists(st.integers(0, 10).map(lambda part: part / 10), min_size=1, max_size=5)
+ANY_SCORES = st.lists(st.integers(0, 997).map(lambda part: part / 997), min_size=1, max_size=5)
 
 
 @settings(max_examples=15, deadline=None)

@@ -3,7 +3,8 @@
 Both tests ask how often chance alone would move the mean of the tasks' differences as far as it moved. All
 cases are counted by adding up distributions: how likely each sum is, in whole numbers. For that, scores are
 made whole: fractions with a small common denominator (halves, quarters, twelfths) exactly, others on a grid.
-Rounding treats old and new alike, so the test keeps its level.
+Rounding treats old and new alike, so the test keeps its level. Where few sums are possible, as with 16 tasks
+tried once, each is listed, whatever the scores.
 
 Where the grid would have to be too coarse, and the sum is smooth enough, p is the saddlepoint approximation
 of Lugannani and Rice (1980), for sums on a lattice with Daniels' (1987) second correction for continuity. Its
@@ -183,6 +184,9 @@ ALMOST_ONE = 1 - 1e-3
 # multiply.
 DIGIT_BITS, WHOLE_BITS = 128, 90
 
+# Up to this many different sums are listed one by one, with scores in steps this fine.
+MOST_SUMS, LISTED_STEPS = 1 << 16, 10**12
+
 MOST_WORK = 5_000_000
 # To multiply numbers of n and m digits, n the longer one, takes about n m^0.585 steps.
 KARATSUBA = math.log2(3) - 1
@@ -244,6 +248,8 @@ def label_test(tasks: Iterable[PairedScores]) -> ExactTest:
     exact = common_denominator({score for block, _ in blocks for score in block.scores}, LARGEST_DENOMINATOR)
     if exact is not None and exact <= most_steps:
         return _counted(blocks, exact)
+    if listed := _listed(blocks):
+        return listed
     largest, deviation = max(block.largest for block, _ in blocks), _deviation(blocks)
     # Fine enough that rounding moves the sum by no more than a small part of its deviation.
     fine = max(GRID / largest, _rounding(blocks) / deviation / FINE)
@@ -381,6 +387,34 @@ def _is_lumpy(blocks: _Blocks) -> bool:
         if spread > GAP * following and spread > 2 * math.sqrt(max(0.0, rest)):
             return True
     return False
+
+
+def _listed(blocks: _Blocks) -> ExactTest | None:
+    """Count all labellings by the sum of the new scores, without rounding; None where there are too many sums."""
+    if max(block.labellings for block, _ in blocks) > FEW_LABELLINGS:
+        return None
+    sums: Ways = {0: 1}
+    observed, mean = 0, Fraction(0)
+    for block in _each(blocks):
+        whole = block.whole(LISTED_STEPS)
+        ways = block.new_sums(whole)
+        if len(sums) * len(ways) > MOST_SUMS:
+            return None
+        observed += sum(whole[block.old :])
+        mean += _mean(ways)
+        longer: Counter[int] = Counter()
+        for total, count in sums.items():
+            for more, number in ways.items():
+                longer[total + more] += count * number
+        sums = longer
+
+    def share(distance: Fraction) -> float:
+        # Sums that differ by rounding alone are equally far.
+        near = distance - Fraction(ROUNDING) * LISTED_STEPS
+        far = sum(count for total, count in sums.items() if abs(total - mean) >= near)
+        return float(Fraction(far, sum(sums.values())))
+
+    return ExactTest(share(abs(observed - mean)), share(max(abs(end - mean) for end in (min(sums), max(sums)))))
 
 
 def _counted(blocks: _Blocks, steps: int) -> ExactTest:
