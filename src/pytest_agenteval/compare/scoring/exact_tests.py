@@ -390,7 +390,7 @@ def _is_lumpy(blocks: _Blocks) -> bool:
 
 
 def _listed(blocks: _Blocks) -> ExactTest | None:
-    """Count all labellings by the sum of the new scores, without rounding; None where there are too many sums."""
+    """Count all labellings by the sum of the new scores, without rounding; None of too many sums."""
     if max(block.labellings for block, _ in blocks) > FEW_LABELLINGS:
         return None
     sums: Ways = {0: 1}
@@ -414,7 +414,8 @@ def _listed(blocks: _Blocks) -> ExactTest | None:
         far = sum(count for total, count in sums.items() if abs(total - mean) >= near)
         return float(Fraction(far, sum(sums.values())))
 
-    return ExactTest(share(abs(observed - mean)), share(max(abs(end - mean) for end in (min(sums), max(sums)))))
+    farthest = max(mean - min(sums), max(sums) - mean)
+    return ExactTest(share(abs(observed - mean)), share(farthest))
 
 
 def _counted(blocks: _Blocks, steps: int) -> ExactTest:
