@@ -71,19 +71,19 @@ def test_a_scorecard_that_raises_costs_nothing_else(pytester: pytest.Pytester) -
 
 NONSENSE = {
     "no scorecard": ("{'speech': 1.0}", "expected a Scorecard or None; found {'speech': 1.0}"),
-    "no groups": ("Scorecard(())", "groups: expected one or more; found ()"),
-    "a number for a group": ("Scorecard((1,))", "groups[0]: expected a MetricGroup; found 1"),
+    "no groups": ("Scorecard(())", "Expected `array` of length >= 1 - at `$.groups`"),
+    "a number for a group": ("Scorecard((1,))", "Expected `object`, got `int` - at `$.groups[0]`"),
     "a text for a figure": (
         "Scorecard((MetricGroup(Metric('a', 'high'), ()),))",
-        "groups[0].total.value: expected a finite number or None; found 'high'",
+        "Expected `float | null`, got `str` - at `$.groups[0].total.value`",
     ),
     "not a number": (
         "Scorecard((MetricGroup(Metric('a', 0.5), (Metric('b', float('nan')),)),))",
-        "groups[0].metrics[0].value: expected a finite number or None; found nan",
+        "Expected `float | null`, got `str` - at `$.groups[0].metrics[0].value`",
     ),
     "a group twice": ("Scorecard((group, group))", "groups: 'speech' is there twice"),
-    "a number for a total": ("Scorecard((group,), 5)", "total: expected a Total or None; found 5"),
-    "a text for notes": ("Scorecard((group,), notes='abc')", "notes: expected texts; found 'abc'"),
+    "a number for a total": ("Scorecard((group,), 5)", "Expected `object | null`, got `int` - at `$.total`"),
+    "a text for notes": ("Scorecard((group,), notes='abc')", "Expected `array`, got `str` - at `$.notes`"),
 }
 
 

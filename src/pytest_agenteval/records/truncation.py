@@ -6,14 +6,13 @@ not think of values that hold themselves or are nested a thousand deep.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
 from msgspec.structs import replace
 
 from pytest_agenteval.records.evidence import Answer, Check, Grade
-from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.transcript import ToolCall, ToolError
 from pytest_agenteval.text.json_values import mend_surrogates
 
@@ -30,8 +29,8 @@ MOST_CHARS = 4 * 1024 * 1024
 MOST_BITS = 14_000
 
 # Made once: every value of every call is compared with them, and a union would be made anew each time.
-_TEXTS = (str, bytes)
 _LISTS = (list, tuple, set, frozenset)
+_MAPS = (dict, Mapping)
 
 
 def truncated(value: Any) -> Any:
@@ -40,14 +39,7 @@ def truncated(value: Any) -> Any:
     >>> truncated("x" * (MOST_CHARS + 1))[-32:]
     'x… (cut: 4194305 characters long)'
     """
-    # Most values are one of these or a short text: they need no walk.
-    if value is None or value is NOTHING or isinstance(value, (bool, float)):
-        return value
-    if isinstance(value, str) and len(value) <= MOST_CHARS:
-        return value
-    if type(value) is int and value.bit_length() <= MOST_BITS:
-        return value
-    return value if _fits(value) else _Truncation().cut(value, 0)
+    return _Truncation().cut(value)
 
 
 def truncated_text(text: str) -> str:
@@ -104,42 +96,6 @@ def truncated_grade(grade: Grade) -> Grade:
     return replace(grade, rationale=rationale, details=details, checks=checks)
 
 
-def _fits(value: Any) -> bool:
-    """Whether nothing of the value has to be cut or copied; without recursion, for it may hold itself."""
-    level, values, chars = [value], 0, 0
-    for _ in range(MOST_DEEP + 1):
-        values += len(level)
-        inner: list[Any] = []
-        for item in level:
-            if isinstance(item, _TEXTS):
-                chars += len(item)
-            elif isinstance(item, dict):
-                inner.extend(item.values())
-                for key in item:
-                    if isinstance(key, str):
-                        chars += len(key)
-                    elif isinstance(key, int) and key.bit_length() > MOST_BITS:
-                        return False
-            elif isinstance(item, _LISTS):
-                inner.extend(item)
-            elif isinstance(item, int):
-                if item.bit_length() > MOST_BITS:
-                    return False
-            # A view of a map, for instance, can be neither copied nor sent.
-            elif not (
-                item is None
-                or isinstance(item, float)
-                or (not isinstance(item, Mapping) and _can_be_copied(item))
-            ):
-                return False
-            if chars > MOST_CHARS or values + len(inner) > MOST_VALUES:
-                return False
-        if not inner:
-            return True
-        level = inner
-    return False
-
-
 def _can_be_copied(value: Any) -> bool:
     """Whether each grader can be given its own copy: a lock, for example, cannot be copied."""
     try:
@@ -155,31 +111,27 @@ def _number(number: int) -> int | str:
 
 
 class _Truncation:
-    """Copies a value as far as it fits; at the place of what is left out stands what it was."""
+    """Gives what fits as it is; of what does not a copy, which says at each gap what is left out."""
 
     def __init__(self) -> None:
         self._values = 0
         self._chars = 0
         self._around: set[int] = set()
 
-    def cut(self, value: Any, depth: int) -> Any:
+    def cut(self, value: Any, depth: int = 0) -> Any:
         """Give the value, or the part of it that fits; ``depth`` counts the lists and maps around it."""
         self._values += 1
         if isinstance(value, str):
             return self._text(value)
-        if isinstance(value, bytes):
-            return f"… (cut: {len(value)} bytes)" if len(value) > MOST_CHARS - self._chars else value
+        if value is None or isinstance(value, float):
+            return value
         if isinstance(value, int):
             return _number(value)
-        if not isinstance(value, Mapping | list | tuple | set | frozenset):
-            if _can_be_copied(value):
-                return value
-            try:
-                text = repr(value)
-            # The object cannot even describe itself.
-            except Exception:
-                text = f"<{type(value).__name__}>"
-            return self._text(text)
+        if isinstance(value, bytes):
+            return value if len(value) <= self._room_for(value) else f"… (cut: {len(value)} bytes)"
+        is_list = isinstance(value, _LISTS)
+        if not is_list and not isinstance(value, _MAPS):
+            return self._other(value)
         # Only what is around it counts: a value at two places side by side does not hold itself.
         if id(value) in self._around:
             return "… (cut: holds itself)"
@@ -187,33 +139,52 @@ class _Truncation:
             return f"… (cut: nested deeper than {MOST_DEEP})"
         self._around.add(id(value))
         try:
-            return self._map(value, depth) if isinstance(value, Mapping) else list(self._items(value, depth))
+            return self._list(value, depth) if is_list else self._map(value, depth)
         finally:
             self._around.discard(id(value))
 
+    def _other(self, value: Any) -> Any:
+        if _can_be_copied(value):
+            return value
+        try:
+            return self._text(repr(value))
+        # The object cannot even describe itself.
+        except Exception:
+            return f"<{type(value).__name__}>"
+
     @property
     def _full(self) -> bool:
-        return self._values >= MOST_VALUES or self._chars >= MOST_CHARS
+        return self._values >= MOST_VALUES or self._chars > MOST_CHARS
+
+    def _room_for(self, text: str | bytes) -> int:
+        left = max(0, MOST_CHARS - self._chars)
+        self._chars += len(text)
+        return left
 
     def _text(self, text: str) -> str:
-        left = max(0, MOST_CHARS - self._chars)
-        self._chars += min(left, len(text))
+        left = self._room_for(text)
         return text if len(text) <= left else cut_text(text, left)
 
-    def _map(self, mapping: Mapping[Any, Any], depth: int) -> dict[Any, Any]:
+    def _map(self, mapping: Mapping[Any, Any], depth: int) -> Mapping[Any, Any]:
         bounded: dict[Any, Any] = {}
+        # A view of a map, for instance, can be neither copied nor sent.
+        is_whole = isinstance(mapping, dict)
         for count, (key, inner) in enumerate(mapping.items()):
             if self._full:
                 bounded["…"] = f"(cut: {len(mapping) - count} more of {len(mapping)})"
-                break
+                return bounded
             name = self._text(key) if isinstance(key, str) else _number(key) if isinstance(key, int) else key
             bounded[name] = self.cut(inner, depth + 1)
-        return bounded
+            is_whole = is_whole and name is key and bounded[name] is inner
+        return mapping if is_whole else bounded
 
-    def _items(self, items: Any, depth: int) -> Iterator[Any]:
-        # Forty lists that each hold the next one twice would mean a million million values.
+    def _list(self, items: Any, depth: int) -> Any:
+        bounded: list[Any] = []
+        is_whole = True
         for count, inner in enumerate(items):
+            # Forty lists that each hold the next one twice would mean a million million values.
             if self._full:
-                yield f"… (cut: {len(items) - count} more of {len(items)})"
-                return
-            yield self.cut(inner, depth + 1)
+                return [*bounded, f"… (cut: {len(items) - count} more of {len(items)})"]
+            bounded.append(self.cut(inner, depth + 1))
+            is_whole = is_whole and bounded[-1] is inner
+        return items if is_whole else bounded

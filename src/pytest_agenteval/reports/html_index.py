@@ -7,8 +7,9 @@ to 1; what is unknown is None.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
+from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
 from pytest_agenteval.compare.comparison import SuiteComparison, TaskChange
@@ -271,16 +272,15 @@ def _worst_tasks(tasks: Sequence[PageTask]) -> tuple[Sequence[PageTask], str]:
     """Give the tasks that a browser can search, in the page's order, and a sentence where not all are."""
     if sum(len(task.new) + len(task.old) for task in tasks) <= MOST_ROWS:
         return tasks, ""
-    ranks = {id(task): _rank(task) for task in tasks}
-    ranked = sorted(tasks, key=lambda task: ranks[id(task)])
-    # Of tasks that are equally bad the first of each bucket come first: a click on any bucket shows rows.
-    # Then suites take turns, so that the worst task of every suite comes before the second of any.
-    nth = _numbers(ranked, lambda task: (task.row["suite"], task.row["bucket"], ranks[id(task)]))
-    ranked.sort(key=lambda task: (ranks[id(task)], nth[id(task)]))
-    turns = _numbers(ranked, lambda task: task.row["suite"])
+    # Suites take turns: the worst task of every suite comes before the second of any.
+    turns: Counter[int] = Counter()
+    ranked: list[tuple[int, PageTask]] = []
+    for task in sorted(tasks, key=_rank):
+        turns[task.row["suite"]] += 1
+        ranked.append((turns[task.row["suite"]], task))
     room = MOST_ROWS
     chosen: set[int] = set()
-    for task in sorted(ranked, key=lambda task: turns[id(task)]):
+    for _, task in sorted(ranked, key=itemgetter(0)):
         room -= len(task.new) + len(task.old)
         # The very first task always stays, however many trials it has.
         if room < 0 and chosen:
@@ -292,16 +292,6 @@ def _worst_tasks(tasks: Sequence[PageTask]) -> tuple[Sequence[PageTask], str]:
         f"suites and buckets are of all. The other {rest:,}: agenteval show NAME opens one, "
         "agenteval report RUN -o trials.csv (--rows trials) lists all."
     )
-
-
-def _numbers(tasks: Iterable[PageTask], group: Callable[[PageTask], Hashable]) -> Mapping[int, int]:
-    """Number the tasks of each group from 1, by the task's identity."""
-    counts: Counter[Hashable] = Counter()
-    numbers = {}
-    for task in tasks:
-        counts[group(task)] += 1
-        numbers[id(task)] = counts[group(task)]
-    return numbers
 
 
 def _rank(task: PageTask) -> tuple[int, float]:

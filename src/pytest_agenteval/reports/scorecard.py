@@ -6,20 +6,19 @@ and know nothing of what its groups are about.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from traceback import extract_tb
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import msgspec
 
-from pytest_agenteval.records.record import Record
+from pytest_agenteval.compare.scoring.intervals import Interval
+from pytest_agenteval.records.record import Record, from_builtins
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.text.errors import AgentEvalError, UsageMistake, exception_text
 
 if TYPE_CHECKING:
-    from pytest_agenteval.compare.scoring.intervals import Interval
     from pytest_agenteval.store.run_reader import Run
 
 
@@ -98,7 +97,7 @@ class Scorecard(Record, frozen=True):
     the table, a line each.
     """
 
-    groups: tuple[MetricGroup, ...]
+    groups: Annotated[tuple[MetricGroup, ...], msgspec.Meta(min_length=1)]
     total: Total | None = None
     notes: tuple[str, ...] = ()
     group_word: str = "level"
@@ -174,52 +173,26 @@ def scorecard_of(
             last = extract_tb(raised.__traceback__)[-1]
             reason = f"{type(raised).__name__}: {exception_text(raised)} ({last.filename}:{last.lineno})"
             raise BrokenScorecard(f"the scorecard {registered.name!r} cannot be made: {reason}") from raised
-        if mistake := next(_mistakes(made), None):
-            raise BrokenScorecard(f"the scorecard {registered.name!r} cannot be drawn: {mistake}")
-        if made is not None:
-            return made
+        try:
+            card = _checked(made)
+        except msgspec.ValidationError as mistake:
+            raise BrokenScorecard(f"the scorecard {registered.name!r} cannot be drawn: {mistake}") from None
+        if card is not None:
+            return card
     return None
 
 
-def _mistakes(made: object) -> Iterator[str]:
-    """Say what is wrong with a scorecard that a benchmark returned; of most mistakes the first is enough."""
+def _checked(made: object) -> Scorecard | None:
+    """Give what a benchmark returned; raises ValidationError where a field is not of its type."""
     # Checked before anything is drawn: a wrong one would take all tables of the run with it.
     if made is None:
-        return
+        return None
     if not isinstance(made, Scorecard):
-        yield f"expected a Scorecard or None; found {made!r:.80}"
-        return
-    if not isinstance(made.groups, tuple | list) or not made.groups:
-        yield f"groups: expected one or more; found {made.groups!r:.80}"
-        return
-    for index, group in enumerate(made.groups):
-        yield from _group_mistakes(f"groups[{index}]", group)
-    names = [group.name for group in made.groups]
-    yield from (f"groups: {name!r} is there twice" for name in names if names.count(name) > 1)
-    if made.total is not None:
-        yield from _wrong("total", made.total, Total, "a Total or None", ("value",))
-        for index, part in enumerate(made.total.parts):
-            yield from _wrong(f"total.parts[{index}]", part, TotalPart, "a TotalPart", ("value", "weight"))
-    if not isinstance(made.notes, tuple | list) or not all(isinstance(note, str) for note in made.notes):
-        yield f"notes: expected texts; found {made.notes!r:.80}"
-
-
-def _group_mistakes(place: str, group: object) -> Iterator[str]:
-    yield from _wrong(place, group, MetricGroup, "a MetricGroup")
-    assert isinstance(group, MetricGroup)
-    yield from _wrong(f"{place}.total", group.total, Metric, "a Metric", ("value",))
-    for field, metrics in (("metrics", group.metrics), ("beside", group.beside)):
-        yield from _wrong(f"{place}.{field}", metrics, tuple | list, "metrics")
-        for index, metric in enumerate(metrics):
-            yield from _wrong(f"{place}.{field}[{index}]", metric, Metric, "a Metric", ("value",))
-
-
-def _wrong(place: str, found: object, kind: Any, what: str, figures: Sequence[str] = ()) -> Iterator[str]:
-    """Give a mistake where an object is of another kind, or has a figure that is no finite number or None."""
-    if not isinstance(found, kind):
-        yield f"{place}: expected {what}; found {found!r:.80}"
-        return
-    for name in figures:
-        value = getattr(found, name)
-        if value is not None and not (isinstance(value, int | float) and math.isfinite(value)):
-            yield f"{place}.{name}: expected a finite number or None; found {value!r:.80}"
+        raise msgspec.ValidationError(f"expected a Scorecard or None; found {made!r:.80}")
+    # JSON has no number that is not finite: such a figure is a text there, and refused.
+    card = from_builtins(Scorecard, made.to_json())
+    names = [group.name for group in card.groups]
+    for name in names:
+        if names.count(name) > 1:
+            raise msgspec.ValidationError(f"groups: {name!r} is there twice")
+    return card

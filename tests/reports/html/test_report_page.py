@@ -265,17 +265,14 @@ def test_of_a_very_large_run_the_worst_tasks_of_each_suite_are_listed(
     assert "of those listed:" in [note.text.strip() for note in page.all("span", **{"class": "note"})]
 
 
-def test_of_tasks_that_are_equally_bad_each_bucket_has_some(
+def test_the_worst_task_is_listed_however_many_trials_it_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A click on a bucket shows rows, where it has tasks as bad as another's."""
-    monkeypatch.setattr(html_index, "MOST_ROWS", 4)
-    run = store_run(tmp_path, [trial(f"{name}{at}", 1, 0.5, name) for name in "xy" for at in range(5)])
-    assert [row["task"] for row in write(tmp_path, run).index["tasks"]] == ["x0", "x1", "y0", "y1"]
+    """A page without a row would be of no use to anybody."""
     monkeypatch.setattr(html_index, "MOST_ROWS", 1)
     single = store_run(tmp_path, [trial("a", 1, None), trial("a", 2, 0.5), trial("b", 1, 0.0)])
     (row,) = write(tmp_path, single).index["tasks"]
-    assert (row["task"], len(row["trials"])) == ("a", 2), "the worst stays, however many trials it has"
+    assert (row["task"], len(row["trials"])) == ("a", 2)
     assert row["reason"] == "g 0.50: found 0.5", "a score says more of a task than an error"
 
 
