@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import shutil
-import subprocess
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -217,19 +215,19 @@ PACKAGED: list[tuple[dict[str, str], str]] = [
     ({}, "packages = []"),
     ({"pyproject.toml": PROJECT, "shopbot/__init__.py": ""}, "include"),
     ({"pyproject.toml": "", "setup.py": "import setuptools; setuptools.setup()", "shop/a.py": ""}, "include"),
-    ({"pyproject.toml": "", "setup.cfg": "[metadata]\nname = shopbot\n", "shopbot.py": ""}, "py_modules"),
+    ({"pyproject.toml": "", "setup.cfg": "[metadata]\nname = shopbot\n", "shopbot.py": ""}, "py-modules"),
     ({"evals/old/suite.yaml": "name: old\n", "src/shopbot/__init__.py": ""}, ""),
     ({"pyproject.toml": f'{PROJECT}[tool.setuptools]\npackages = ["a"]\n', "a/b.py": ""}, ""),
     ({"pyproject.toml": "", "setup.cfg": "[options]\npackages = find:\n[metadata]\nname = a\n"}, ""),
 ]
-"""Files of a project, and what `init` adds to its packaging; nothing where that is clear already."""
+"""Files of a project, and what `init` shows for its packaging; nothing where that is clear already."""
 
 
 @pytest.mark.parametrize(("there", "lines"), PACKAGED)
 def test_the_packages_of_a_project_are_named(
     pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str], there: dict[str, str], lines: str
 ) -> None:
-    """setuptools refuses several top-level packages, and takes new folders for some: its own is named."""
+    """setuptools refuses several top-level packages, and takes new folders for some: lines name its own."""
     write(pytester.path, {"pyproject.toml": f"{PROJECT}{SETUPTOOLS}", **there})
 
     screen = init(capsys)
@@ -244,8 +242,7 @@ def test_added_lines_end_as_those_of_the_file(
     pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str], end: bytes
 ) -> None:
     """`init` takes over the line ending of a file, and changes none of its lines."""
-    write(pytester.path, {"shopbot/__init__.py": ""})
-    before = {"pyproject.toml": f"{PROJECT}{SETUPTOOLS}", ".gitignore": "build/\n"}
+    before = {"AGENTS.md": "# Ours\n", ".gitignore": "build/\n"}
     there = {pytester.path / name: text.encode().replace(b"\n", end) for name, text in before.items()}
     for file, content in there.items():
         file.write_bytes(content)
@@ -324,27 +321,3 @@ def test_the_workflow_takes_no_strangers_package(
     assert steps[:-1] == installs
     assert ("the workflow: PYTEST_AGENTEVAL in " in screen) == (FILL_IN in installs)
     assert workflow.get("env", {}) == ({"PYTEST_AGENTEVAL": ""} if FILL_IN in installs else {})
-
-
-@pytest.mark.skipif(not shutil.which("git"), reason="needs git")
-def test_a_clone_is_installed_from_the_commit_that_its_origin_has(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A commit that was never pushed is nowhere to be had."""
-    clone = pytester.mkdir("clone")
-
-    def git(*words: str) -> str:
-        author = ["-c", "user.name=M", "-c", "user.email=m@example.org"]
-        done = subprocess.run(["git", *author, *words], cwd=clone, capture_output=True, text=True, check=True)
-        return done.stdout.strip()
-
-    git("init", "-q")
-    git("remote", "add", "origin", "git@host.example:o/r.git")
-    git("commit", "-q", "--allow-empty", "-m", "one")
-    commit = git("rev-parse", "HEAD")
-    origin = {"url": clone.as_uri(), "dir_info": {"editable": True}}
-    monkeypatch.setattr(project_files, "distribution", lambda name: Distribution(origin))
-
-    assert project_files.package_source() == ""
-    git("update-ref", "refs/remotes/origin/main", commit)
-    assert project_files.package_source() == f"pytest-agenteval @ git+https://host.example/o/r.git@{commit}"

@@ -23,9 +23,8 @@ from pytest_agenteval.cli.project_files import (
     Project,
     fill,
     find_project,
-    flat_layout,
     module_name,
-    named_packages,
+    packaging_lines,
     refuse_existing,
     shared_files,
     workflow,
@@ -275,27 +274,23 @@ def _plan_first_suite(project: Project, args: argparse.Namespace) -> InitPlan:
     # A workflow that is there already stays; a line says what to add to it.
     stays = of_github.path.exists() and not args.force
     words = {"folder": below, "pytest": _program_command("pytest", project.root)}
-    packaging, notes = _packaging_files(project.root, files)
     return InitPlan(
         name,
-        (*files, *shared_files(project), *packaging, *(() if stays else (of_github,))),
+        (*files, *shared_files(project), *(() if stays else (of_github,))),
         arguments,
         change=(
             *(fill(line, words) for line in starter.change),
-            *notes,
+            *_packaging_notes(project.root, files),
             *_workflow_notes(project, of_github, arguments, stays=stays),
         ),
         left=(of_github.path,) if stays else (),
     )
 
 
-def _packaging_files(root: Path, files: Sequence[NewFile]) -> tuple[Sequence[NewFile], Sequence[str]]:
-    """Name the project's own packages, and say so, where setuptools would take new folders for packages."""
-    if (named := named_packages(root, files)) is None:
-        return (), ()
-    what = f"add to {named.name}, else" if named.file is None else f"without this in {named.name}"
-    head = f"packaging: {what} setuptools finds several packages"
-    return list(filter(None, (named.file,))), (head, *(f"  {line}" for line in named.lines))
+def _packaging_notes(root: Path, files: Sequence[NewFile]) -> Iterator[str]:
+    if lines := packaging_lines(root, files):
+        yield "packaging: add to pyproject.toml, else setuptools finds several packages"
+        yield from (f"  {line}" for line in lines)
 
 
 def _workflow_notes(project: Project, workflow: NewFile, arguments: str, *, stays: bool) -> Iterator[str]:
@@ -306,10 +301,6 @@ def _workflow_notes(project: Project, workflow: NewFile, arguments: str, *, stay
         return
     if FILL_IN in workflow.content.decode():
         yield f"the workflow: {FILL_IN} in {name}: where pip gets pytest-agenteval from"
-    layout = flat_layout(project.root)
-    if layout is not None and not layout.is_clear:
-        names = ", ".join(layout.packages or layout.modules)
-        yield f"the workflow: it does not install the project: setuptools finds several packages ({names})"
 
 
 def _plan_example(project: Project, args: argparse.Namespace) -> InitPlan:
@@ -320,10 +311,8 @@ def _plan_example(project: Project, args: argparse.Namespace) -> InitPlan:
     files = _example_files(example, project)
     if not args.force:
         refuse_existing(files, "--force writes over them")
-    packaging, notes = _packaging_files(project.root, files)
-    return InitPlan(
-        args.example, (*files, *shared_files(project), *packaging), example.parts[0], tuple(notes)
-    )
+    notes = tuple(_packaging_notes(project.root, files))
+    return InitPlan(args.example, (*files, *shared_files(project)), example.parts[0], notes)
 
 
 def _refuse_taken_name(project: Project, name: str, folder: Path) -> None:

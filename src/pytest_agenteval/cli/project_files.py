@@ -9,12 +9,9 @@ import argparse
 import json
 import os
 import re
-import subprocess
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from configparser import ConfigParser
-from configparser import Error as ConfigParserError
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
@@ -22,7 +19,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 from pytest_agenteval import __version__
 from pytest_agenteval.cli.console import add_json_option, write_result
@@ -127,14 +123,10 @@ def _appended_file(path: Path, lines: str, mark: str) -> NewFile | None:
     if mark in before:
         return None
     between = "" if not before else "\n" if before.endswith("\n") else "\n\n"
-    return _edited_file(path, f"{before}{between}{lines}")
-
-
-def _edited_file(path: Path, text: str) -> NewFile:
-    """Give a file with this text; its lines end as those of the file do."""
-    before, content = path.read_bytes() if path.is_file() else b"", text.encode("utf-8", "surrogateescape")
-    content = content.replace(b"\n", b"\r\n") if b"\r\n" in before else content
-    return NewFile(path, content, adds=bool(before))
+    content = f"{before}{between}{lines}".encode("utf-8", "surrogateescape")
+    # The lines end as those of the file do.
+    is_windows = path.is_file() and b"\r\n" in path.read_bytes()
+    return NewFile(path, content.replace(b"\n", b"\r\n") if is_windows else content, adds=bool(before))
 
 
 class Project(FrozenValue, frozen=True):
@@ -201,103 +193,44 @@ def fill(text: str, words: Mapping[str, str]) -> str:
     return text
 
 
-class Discovery(FrozenValue, frozen=True):
-    """What setuptools finds at the top of a project that names no packages: folders, or else modules."""
-
-    packages: tuple[str, ...]
-    modules: tuple[str, ...]
-
-    @property
-    def is_clear(self) -> bool:
-        """Whether setuptools would use them: of several it demands a choice."""
-        return len(self.packages or self.modules) <= 1
-
-    def settings(self, *, in_toml: bool) -> Mapping[str, str]:
-        """Give tables of pyproject.toml, or else setup.cfg, each with the key that names the packages."""
-        if not self.packages and not self.modules:
-            return {"[tool.setuptools]": "packages = []"} if in_toml else {"[options]": "packages ="}
-        if not self.packages:
-            modules = json.dumps(self.modules)
-            py_modules = f"py_modules = {', '.join(self.modules)}"
-            return {"[tool.setuptools]": f"py-modules = {modules}"} if in_toml else {"[options]": py_modules}
-        (name,) = self.packages
-        if in_toml:
-            return {"[tool.setuptools.packages.find]": f"include = {json.dumps([name, f'{name}.*'])}"}
-        tables = {"[options]": "packages = find_namespace:"}
-        return tables | {"[options.packages.find]": f"include = {name}, {name}.*"}
-
-
-class NamedPackages(FrozenValue, frozen=True):
-    """Lines that name a project's own packages; ``file`` is None where they are to be added by hand."""
-
-    name: str
-    lines: tuple[str, ...]
-    file: NewFile | None
-
-
 def _is_installed_by_pip(root: Path) -> bool:
     project = _read_pyproject(root)
     metadata = "[metadata]" in _text(root / "setup.cfg")
     return "project" in project or "build-system" in project or metadata or (root / "setup.py").is_file()
 
 
-def flat_layout(root: Path) -> Discovery | None:
-    """Give what setuptools discovers in a flat layout; None where it discovers nothing by itself."""
-    setuptools = _read_pyproject(root).get("tool", {}).get("setuptools", {})
-    system = _read_pyproject(root).get("build-system", {})
+def packaging_lines(root: Path, files: Iterable[NewFile]) -> tuple[str, ...]:
+    """Give lines for pyproject.toml that name a project's own packages or modules.
+
+    Empty where setuptools would not take the folders of new files for more packages.
+    """
+    pyproject = _read_pyproject(root)
+    system, named = pyproject.get("build-system", {}), pyproject.get("tool", {}).get("setuptools", {})
     uses_setuptools = str(system.get("build-backend", "setuptools")).startswith("setuptools")
-    # With a src folder setuptools looks only there, and new folders at the top do no harm.
-    if not (_is_installed_by_pip(root) and uses_setuptools) or (root / "src").is_dir():
-        return None
-    options = re.search(r"^\[options\]$(.*?)(?=^\[|\Z)", _text(root / "setup.cfg"), re.MULTILINE | re.DOTALL)
-    named = r"\b(packages|py_modules|package_dir|ext_modules)\s*="
-    if (
-        any(key in setuptools for key in ("packages", "py-modules", "package-dir", "ext-modules"))
-        or (options and re.search(named, options[1]))
-        or re.search(named, _text(root / "setup.py"))
-    ):
-        return None
-    names = sorted(path.name for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
-    packages = (name for name in names if name.isidentifier() and name not in NO_PACKAGES.split())
-    modules = (path.stem for path in sorted(root.glob("*.py")) if path.stem not in NO_MODULES.split())
-    return Discovery(
-        tuple(name for name in packages if not name.startswith("_")),
-        tuple(name for name in modules if not name.startswith((".", "_"))),
+    keys = ("packages", "py-modules", "package-dir", "ext-modules")
+    others = f"{_text(root / 'setup.cfg')}\n{_text(root / 'setup.py')}"
+    is_named = any(key in named for key in keys) or re.search(
+        r"\b(packages|py_modules|package_dir|ext_modules)\s*=", others
     )
-
-
-def named_packages(root: Path, files: Iterable[NewFile]) -> NamedPackages | None:
-    """Name a project's own packages where setuptools would take folders of new files for more of them."""
-    discovery = flat_layout(root)
-    if discovery is None or not discovery.is_clear:
-        return None
+    # With a src folder setuptools looks only there, and new folders at the top do no harm.
+    if not (_is_installed_by_pip(root) and uses_setuptools) or is_named or (root / "src").is_dir():
+        return ()
+    folders = sorted(path.name for path in root.iterdir() if path.is_dir())
+    packages = [name for name in folders if name.isidentifier() and _is_package(name)]
+    modules = [path.stem for path in sorted(root.glob("*.py")) if path.stem not in NO_MODULES.split()]
     parts = [file.path.relative_to(root).parts for file in files if file.path.is_relative_to(root)]
-    new = {each[0] for each in parts if len(each) > 1 and each[0].isidentifier()}
-    # Folders that setuptools uses already, or leaves out anyway, change nothing.
-    if not new.difference(discovery.packages, NO_PACKAGES.split()):
-        return None
-    # setuptools before 68 demands a [project] in a pyproject.toml that configures it.
-    in_toml = "project" in _read_pyproject(root)
-    path = root / ("pyproject.toml" if in_toml else "setup.cfg")
-    settings = discovery.settings(in_toml=in_toml)
-    before = after = _text(path)
-    for table, key in settings.items():
-        after = _with_key(after, table, key)
-    try:
-        tomllib.loads(after) if in_toml else ConfigParser(interpolation=None).read_string(after)
-    # An edit that would break the file is not made: its lines are shown instead.
-    except (tomllib.TOMLDecodeError, ConfigParserError):
-        after = before
-    lines = tuple(line for setting in settings.items() for line in setting)
-    return NamedPackages(path.name, lines, _edited_file(path, after) if after != before else None)
+    added = {each[0] for each in parts if len(each) > 1 and each[0].isidentifier() and _is_package(each[0])}
+    # Of several packages setuptools installs none, so such a project is not installed anyway.
+    if added <= {*packages} or len(packages or modules) > 1:
+        return ()
+    if packages:
+        include = json.dumps([packages[0], f"{packages[0]}.*"])
+        return "[tool.setuptools.packages.find]", f"include = {include}"
+    return "[tool.setuptools]", f"py-modules = {json.dumps(modules)}" if modules else "packages = []"
 
 
-def _with_key(text: str, table: str, key: str) -> str:
-    """Put a key into a table; a missing table is added at the end."""
-    if header := re.search(rf"^{re.escape(table)}[ \t]*(#.*)?$", text, re.MULTILINE):
-        return f"{text[: header.end()]}\n{key}{text[header.end() :]}"
-    between = "" if not text else "\n" if text.endswith("\n") else "\n\n"
-    return f"{text}{between}{table}\n{key}\n"
+def _is_package(name: str) -> bool:
+    return name not in NO_PACKAGES.split() and not name.startswith("_")
 
 
 def _declaring_commands(root: Path, package: str) -> Iterator[str]:
@@ -373,57 +306,26 @@ def _install_commands(root: Path) -> Iterable[str]:
         commands = [f'pip install "{source}"']
     if (root / "requirements.txt").is_file():
         commands.append("pip install -r requirements.txt")
-    layout = flat_layout(root)
     installed = any(command.startswith("pip install -e ") for command in commands)
-    # Of several packages setuptools installs none, and the step would fail.
-    if _is_installed_by_pip(root) and (layout is None or layout.is_clear) and not installed:
+    if _is_installed_by_pip(root) and not installed:
         commands.append("pip install -e .")
     return dict.fromkeys(commands)
 
 
 def package_source() -> str:
-    """Give a requirement by which others can install this package; empty where none is known.
+    """Give a requirement by which GitHub's runners can install this package; empty where none is known.
 
-    It is an address or a commit in Git: this installation's own, or that of the clone that it was installed
-    from.
+    It is the address, or the commit in Git, that pip installed it from.
     """
     try:
         # pip writes this file for an installation that comes from no index (PEP 610).
         origin: dict[str, Any] = json.loads(distribution(PACKAGE).read_text("direct_url.json") or "{}")
     except (PackageNotFoundError, ValueError):
         return ""
-    url, vcs = str(origin.get("url", "")), origin.get("vcs_info")
-    if vcs:
-        return _public_requirement(f"{vcs['vcs']}+{url}@{vcs['commit_id']}")
-    # Installed from a folder, which may be a clone.
-    if "dir_info" in origin and url.startswith("file:"):
-        return _public_requirement(_published_commit(Path(url2pathname(urlsplit(url).path))))
     # Never the name alone: that could be a stranger's package in an index.
-    return _public_requirement(url)
-
-
-def _public_requirement(address: str) -> str:
-    """Give a requirement for an address that GitHub's runners reach without a key; else nothing."""
+    address, vcs = str(origin.get("url", "")), origin.get("vcs_info")
+    if vcs:
+        address = f"{vcs['vcs']}+{address}@{vcs['commit_id']}"
     parts = urlsplit(address)
     is_local = parts.hostname in (None, "localhost") or parts.hostname.startswith("127.")
     return f"{PACKAGE} @ {address}" if parts.scheme in ("https", "git+https") and not is_local else ""
-
-
-def _published_commit(clone: Path) -> str:
-    if not (clone / ".git").exists():
-        return ""
-    commit, remote = _git(clone, "rev-parse", "HEAD"), _git(clone, "remote", "get-url", "origin")
-    # A commit that was never pushed is nowhere to be had.
-    if not commit or not _git(clone, "branch", "--remotes", "--contains", commit):
-        return ""
-    # A runner has no key for SSH, and public repositories are served by HTTPS too.
-    remote = re.sub(r"^(?:ssh://)?git@([^:/]+)[:/]", r"https://\1/", remote)
-    return f"git+{remote}@{commit}" if not urlsplit(remote).username else ""
-
-
-def _git(folder: Path, *words: str) -> str:
-    try:
-        done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, check=False)
-    except OSError:
-        return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
