@@ -51,7 +51,6 @@ SECONDS: dict[str, float] = {
     "chat/test_streaming.py": 7,
     "session/test_extra_repetitions.py": 4,
     "session/test_real_judges.py": 5,
-    "benchmarks/memex/pkm_agent/test_grep_tool.py": 2,
     "engine/test_process_executor.py": 3,
     "session/test_own_requests.py": 5,
     "session/test_only.py": 4,

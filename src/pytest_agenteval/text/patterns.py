@@ -57,6 +57,12 @@ class Pattern:
         with _naming_the_pattern(self.pattern, text):
             return _compiled(self.pattern, self.flags).search(text, concurrent=True, timeout=SECONDS)
 
+    def find_all(self, text: str) -> list[regex.Match[str]]:
+        """Give every match; raises PatternTooSlow as ``search`` does."""
+        with _naming_the_pattern(self.pattern, text):
+            found = _compiled(self.pattern, self.flags).finditer(text, concurrent=True, timeout=SECONDS)
+            return list(found)
+
     @property
     def names_line_ends(self) -> bool:
         """Whether the pattern names ``\\r`` or a byte order mark: then these stay in the texts."""

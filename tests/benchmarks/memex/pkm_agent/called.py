@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from pytest_agenteval.benchmarks.memex.pkm_agent import grep_tool
-from pytest_agenteval.benchmarks.memex.pkm_agent.grep_process import find_matches
 from pytest_agenteval.benchmarks.memex.pkm_agent.tools import pkm_tools
 from pytest_agenteval.records.evidence import Tree
 from pytest_agenteval.records.limits import Clock
@@ -32,25 +27,6 @@ FILES: Mapping[str, str] = {
     "PKM/Areas/Choir/Repertoire.md": "# Repertoire\n\n- two madrigals\n",
     "PKM/Resources/Bread.md": "# Bread\n\n- 12 h in the fridge\n",
 }
-
-
-class SearchHere:
-    """Stands in for the process of a search: it looks in this process, which takes no time to start."""
-
-    returncode = 0
-
-    def __init__(self, command: Sequence[str]) -> None:
-        assert Path(command[3]).is_file()
-        assert float(command[4]) > 0
-
-    def communicate(self, request: bytes) -> tuple[bytes, bytes]:
-        """Answer as the process does."""
-        return json.dumps(find_matches(json.loads(request))).encode(), b""
-
-
-def search_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let Grep look without starting a process."""
-    monkeypatch.setattr(grep_tool, "start_process", SearchHere)
 
 
 class Called:

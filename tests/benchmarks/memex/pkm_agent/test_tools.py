@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pytest_agenteval.benchmarks.memex.pkm_agent import grep_tool
-from pytest_agenteval.benchmarks.memex.pkm_agent.grep_process import find_matches
+from pytest_agenteval.benchmarks.memex.pkm_agent import reading_tools
 from pytest_agenteval.benchmarks.memex.pkm_agent.knowledge_base import lines_of
 from pytest_agenteval.benchmarks.memex.pkm_agent.reading_tools import (
     MOST_BYTES_TOGETHER,
@@ -26,10 +24,13 @@ from pytest_agenteval.benchmarks.memex.pkm_agent.reading_tools import (
 from pytest_agenteval.benchmarks.memex.pkm_agent.tools import pkm_tools
 from pytest_agenteval.benchmarks.memex.rules import files_of
 from pytest_agenteval.records.limits import Clock
-from pytest_agenteval.text.errors import FixtureBroken, TrialBroken
+from pytest_agenteval.text import patterns
+from pytest_agenteval.text.errors import FixtureBroken
+from pytest_agenteval.text.patterns import read_pattern
+from pytest_agenteval.tools.tool import ToolFailed
 from tests.yaml_files import read_yaml
 
-from .called import FACT, FILES, NOW, Called, search_in_this_process
+from .called import FACT, FILES, NOW, Called
 
 CASES = read_yaml(Path(__file__).with_name("calls.yaml"))
 INSIGHT, CARD = "update_timeline_card_insight", "Cards/2026/09/17_ts_1.yaml"
@@ -38,16 +39,9 @@ careful = settings(deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @pytest.fixture
-def processes(tmp_path: Path) -> Called:
-    """A small knowledge base, where each search is a process of its own."""
+def tools(tmp_path: Path) -> Called:
+    """A small knowledge base."""
     return Called(tmp_path)
-
-
-@pytest.fixture
-def tools(processes: Called, monkeypatch: pytest.MonkeyPatch) -> Called:
-    """The same, searched in this process."""
-    search_in_this_process(monkeypatch)
-    return processes
 
 
 def repeated(value: Any) -> Any:
@@ -142,7 +136,7 @@ def test_long_results_have_an_end_and_say_what_is_left_out(tools: Called) -> Non
     assert note == "(The first 100 of 130. A narrower pattern shows others.)"
     wide = tools.ok("Grep", pattern="x", type="json", output_mode="content")
     assert "(1000 more characters)" in wide
-    assert 250_000 < len(wide.encode()) < grep_tool.MOST_BYTES + 100
+    assert 250_000 < len(wide.encode()) < reading_tools.MOST_BYTES + 100
 
 
 @pytest.mark.parametrize(
@@ -325,41 +319,39 @@ def test_any_insight_is_read_back_as_it_was_given(tools: Called, text: str) -> N
     assert card(tools)["insight"]["text"] == text.strip()
 
 
-def test_a_search_is_a_process_that_is_given_up_in_time(
-    processes: Called, monkeypatch: pytest.MonkeyPatch
+def test_a_search_is_given_up_in_time_and_other_trials_go_on(
+    tools: Called, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A pattern may try more ways than there is time for: the search ends, and the agent is told."""
-    assert processes.ok("Grep", pattern="VARNISH") == "Found in 1 file:\n/Projects/Kayak.md"
-    assert "missing )" in processes.refused("Grep", pattern="(")[1]
-    monkeypatch.setattr(grep_tool, "SECONDS", 0.2)
-    processes.put("PKM/Long.txt", b"a" * 5000 + b"b")
-    message = "the search did not end within 0.2 seconds; write a simpler pattern"
-    assert processes.refused("Grep", pattern="(a|aa)+$") == ("too_slow", message)
-
-
-def test_other_trials_go_on_during_a_search(processes: Called, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While one trial's search takes its time, the loop on which the others run is free."""
-    start, sleeper = grep_tool.start_process, [sys.executable, "-I", "-S", "-c", "import time; time.sleep(2)"]
-    monkeypatch.setattr(grep_tool, "start_process", lambda command: start(sleeper))
-    grep = {tool.spec.name: tool for tool in pkm_tools(processes.workspace, Clock())}["Grep"]
+    """A pattern may try more ways than there is time for: the agent is told, and the loop stays free."""
+    monkeypatch.setattr(patterns, "SECONDS", 0.5)
+    tools.put("PKM/Long.txt", b"a" * 5000 + b"b")
+    grep = {tool.spec.name: tool for tool in pkm_tools(tools.workspace, Clock())}["Grep"]
     longest = 0.0
 
-    async def both() -> None:
+    async def both() -> BaseException | None:
         nonlocal longest
-        search = asyncio.ensure_future(grep.function({"pattern": "a"}))  # type: ignore[arg-type]  # a coroutine
+        search = asyncio.ensure_future(grep.function({"pattern": "(a|aa)+$"}))  # type: ignore[arg-type]  # a coroutine
         while not search.done():
             began = time.monotonic()
             await asyncio.sleep(0.01)
             longest = max(longest, time.monotonic() - began)
-        assert isinstance(search.exception(), Exception)
+        return search.exception()
 
-    asyncio.run(both())
-    assert longest < 1.8
+    with pytest.raises(ToolFailed, match=r"did not end within .* write a simpler pattern") as failed:
+        raise asyncio.run(both()) or AssertionError
+    assert failed.value.type == "too_slow"
+    assert longest < 0.4
 
 
-def test_later_calls_of_a_reply_do_not_change_what_is_searched(processes: Called) -> None:
+@pytest.mark.filterwarnings("error")
+def test_a_link_between_notes_is_a_pattern_without_a_warning(tools: Called) -> None:
+    """Python warns of a bracket within brackets, which a run would show to the user."""
+    assert tools.ok("Grep", pattern="[[Bread]]").startswith("No match")
+
+
+def test_later_calls_of_a_reply_do_not_change_what_is_searched(tools: Called) -> None:
     """Calls run side by side, and still a search sees the files as they were when it was its turn."""
-    functions = {tool.spec.name: tool.function for tool in pkm_tools(processes.workspace, Clock())}
+    functions = {tool.spec.name: tool.function for tool in pkm_tools(tools.workspace, Clock())}
 
     async def search_then_remove() -> str:
         search = asyncio.ensure_future(functions["Grep"]({"pattern": "varnish"}))  # type: ignore[arg-type]  # as above
@@ -378,27 +370,12 @@ PATTERNS = ["a", "^b", "b$", "", "a|b", "^$", "a+b", r"a\nb", r"\n", r"a\n*b", r
 @given(lines, st.sampled_from(PATTERNS), st.booleans())
 def test_a_match_covers_the_lines_that_it_touches(texts: list[str], pattern: str, across: bool) -> None:
     """Across lines, from the line of a match's first character to that of its last; else line by line."""
-    request = {"pattern": pattern, "ignore_case": False, "across_lines": across, "texts": [texts]}
-    spans = [tuple(span) for span in find_matches(request)["found"][0]]
+    flags = re.MULTILINE | (re.DOTALL if across else 0)
+    (spans,) = reading_tools._search(read_pattern(pattern, flags), across, [texts])
     if not across:
         found = (number for number, line in enumerate(texts) if re.search(pattern, line))
         assert spans == [(number, number) for number in found]
         return
     owner = [number for number, line in enumerate(texts) for _ in f"{line}\n"]
-    matches = re.finditer(pattern, "\n".join(texts), re.MULTILINE) if texts else ()
+    matches = re.finditer(pattern, "\n".join(texts), flags) if texts else ()
     assert spans == [(owner[m.start()], owner[max(m.start(), m.end() - 1)]) for m in matches]
-
-
-@pytest.mark.posix
-def test_a_process_that_does_not_come_up_is_started_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A moment in which nothing starts is nobody's mistake; in the end the trial breaks."""
-    program = tmp_path / "program"
-    monkeypatch.setattr(time, "sleep", lambda seconds: program.symlink_to(sys.executable))
-    process = grep_tool.start_process([str(program), "-c", ""])
-    process.communicate()
-    assert process.returncode == 0
-    monkeypatch.setattr(time, "sleep", lambda seconds: None)
-    with pytest.raises(TrialBroken, match=r"the search of Grep could not be started: .*No such file"):
-        grep_tool.start_process([str(tmp_path / "none")])

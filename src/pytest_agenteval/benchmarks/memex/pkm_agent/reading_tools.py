@@ -1,10 +1,13 @@
-"""Tools that list and read files of the knowledge base."""
+"""Tools that list, read and search files of the knowledge base."""
 
 from __future__ import annotations
 
 import re
+import warnings
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TypeAlias
 
 from pytest_agenteval import Clock, FixtureBroken, ToolFailed, Workspace
 from pytest_agenteval.benchmarks.memex.journal import bad_argument
@@ -17,9 +20,11 @@ from pytest_agenteval.benchmarks.memex.pkm_agent.knowledge_base import (
     format_path,
     lines_of,
 )
+from pytest_agenteval.processes.threads import in_daemon_thread
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.tasks.globs import matches, select
 from pytest_agenteval.text.formatting import few_names
+from pytest_agenteval.text.patterns import SECONDS, Pattern, PatternTooSlow, read_pattern
 
 MAX_GLOB_FILES = 100
 
@@ -279,3 +284,159 @@ def _section(base: KnowledgeBase, place: PkmPath) -> str:
         return f"=== {failed}"
     head = f"=== {place} ({count_of(len(lines))})" if lines else f"=== {place} (empty)"
     return "\n".join(filter(None, (head, *(excerpt(lines, 1) if lines else ()))))
+
+
+TYPES: Mapping[str, tuple[str, ...]] = {
+    "md": (".md", ".markdown"),
+    "txt": (".txt", ".text"),
+    "yaml": (".yaml", ".yml"),
+    "json": (".json", ".jsonl"),
+    "csv": (".csv", ".tsv"),
+    "html": (".html", ".htm"),
+    "org": (".org",),
+    "toml": (".toml",),
+    "xml": (".xml",),
+}
+
+MOST_SHOWN = 1000
+
+Spans: TypeAlias = Sequence[tuple[int, int]]
+
+
+class GrepHits(FrozenValue, frozen=True):
+    """A file's lines, and which of them match, as pairs of first and last from 0."""
+
+    place: PkmPath
+    lines: Sequence[str]
+    spans: Spans
+
+
+async def grep(
+    base: KnowledgeBase,
+    pattern: str,
+    path: str = "/",
+    include: str | None = None,
+    output_mode: str = "files_with_matches",
+    type: str | None = None,
+    head_limit: int = MOST_SHOWN,
+    i: bool = True,
+    multiline: bool = False,
+    A: int | None = None,
+    B: int | None = None,
+    C: int = 0,
+    n: bool = True,
+) -> str:
+    """Look for a regular expression in files; raises ToolFailed where it is none, or takes too long."""
+    # Read before anything is awaited: calls of the same
+    # reply that come later must not change what is searched.
+    texts, unread = _texts(base, path, include, type)
+    expression = _model_pattern(pattern, ignore_case=i, multiline=multiline)
+    # In a thread, because the event loop serves other trials meanwhile.
+    spans = await in_daemon_thread(_search, expression, multiline, list(texts.values()))
+    searched = zip(texts.items(), spans, strict=True)
+    hits = [GrepHits(place, lines, matched) for (place, lines), matched in searched if matched]
+    note = f"\n\n(Not searched, as they are not text: {', '.join(map(str, unread[:10]))})" if unread else ""
+    if not hits:
+        return f"No match for {pattern!r} in {count_of(len(texts), 'file')}.{note}"
+    most, in_files = min(head_limit, MOST_SHOWN), f"in {count_of(len(hits), 'file')}:\n"
+    if output_mode == "content":
+        # A and B say more than C where both are given.
+        return _join_within(most, "", _content(hits, C if B is None else B, C if A is None else A, n)) + note
+    if output_mode == "count":
+        total = count_of(sum(len(hit.spans) for hit in hits), "match", "es")
+        counts = (f"{hit.place}:{len(hit.spans)}" for hit in hits)
+        return _join_within(most, f"{total} {in_files}", counts) + note
+    return _join_within(most, f"Found {in_files}", (str(hit.place) for hit in hits)) + note
+
+
+def _model_pattern(pattern: str, *, ignore_case: bool, multiline: bool) -> Pattern:
+    flags = re.MULTILINE | (re.IGNORECASE if ignore_case else 0) | (re.DOTALL if multiline else 0)
+    try:
+        with warnings.catch_warnings():
+            # Python warns of ``[[Bread]]``, which models write for a link between notes.
+            warnings.simplefilter("ignore")
+            return read_pattern(pattern, flags)
+    except (re.error, OverflowError, RecursionError) as wrong:
+        message = f"pattern is no regular expression: {wrong}; a text to be found as it is needs \\"
+        raise bad_argument(f"{message} before each of . ^ $ * + ? {{ }} [ ] | ( )") from None
+
+
+def _search(pattern: Pattern, multiline: bool, texts: Sequence[list[str]]) -> list[Spans]:
+    find = _spans_across if multiline else _matching_lines
+    try:
+        return [find(pattern, lines) for lines in texts]
+    except PatternTooSlow:
+        message = f"the search did not end within {SECONDS:g} seconds; write a simpler pattern"
+        raise ToolFailed(message, "too_slow") from None
+
+
+def _matching_lines(pattern: Pattern, lines: list[str]) -> Spans:
+    return [(number, number) for number, line in enumerate(lines) if pattern.search(line)]
+
+
+def _spans_across(pattern: Pattern, lines: list[str]) -> Spans:
+    text, line, counted_to, spans = "\n".join(lines), 0, 0, []
+    for match in pattern.find_all(text) if lines else ():
+        line += text.count("\n", counted_to, match.start())
+        counted_to = match.start()
+        # A line break at the very end of a match belongs to the line that it ends.
+        spans.append((line, line + text.count("\n", counted_to, max(counted_to, match.end() - 1))))
+    return spans
+
+
+def _texts(
+    base: KnowledgeBase, path: str, include: str | None, kind: str | None
+) -> tuple[dict[PkmPath, list[str]], list[PkmPath]]:
+    """Read the files that are to be searched; give also those that are no text."""
+    top = base.place(path)
+    base.must_exist(top)
+    files = base.files(top)
+    if include is not None:
+        below = set(matching_files(base, include, top)) if top.is_folder else set()
+        files = [place for place in files if place in below or matches_pattern(include, place)]
+    if kind is not None:
+        files = [place for place in files if place.parts[-1].lower().endswith(TYPES[kind])]
+    texts: dict[PkmPath, list[str]] = {}
+    unread = []
+    for place in files:
+        try:
+            texts[place] = lines_of(base.text(place))
+        except ToolFailed:
+            # A file that was named has to be readable; of a
+            # folder, the other files are searched all the same.
+            if place == top:
+                raise
+            unread.append(place)
+    return texts, unread
+
+
+def _content(hits: Sequence[GrepHits], before: int, after: int, numbers: bool) -> Iterator[str]:
+    """Give matching lines with what is around them, as ``grep`` writes them."""
+    for count, hit in enumerate(hits):
+        last = None if count else -1
+        shown = 0
+        matching = {line for first, end in hit.spans for line in range(first, end + 1)}
+        for line in sorted(matching):
+            # Lines around two matches may be the same: each is shown once.
+            first, shown = max(shown, line - before), min(line + after + 1, len(hit.lines))
+            for number in range(first, shown):
+                if (before or after) and last != -1 and last != number - 1:
+                    yield "--"
+                mark = ":" if number in matching else "-"
+                at = f"{number + 1}{mark}" if numbers else ""
+                yield f"{hit.place}{mark}{at}{cut_line(hit.lines[number])}"
+                last = number
+
+
+def _join_within(most: int, head: str, lines: Iterator[str]) -> str:
+    """Put lines together, as many as are wanted and as one result may hold."""
+    result: list[str] = []
+    size = 0
+    # One line more than wanted, to know whether there is more.
+    for line in islice(lines, most + 1):
+        size += len(line.encode("utf-8")) + 1
+        if len(result) == most or (size > MOST_BYTES and result):
+            stopped = f"\n\n(Stopped after {count_of(len(result))}. There is more.)"
+            return head + "\n".join(result) + stopped
+        result.append(line)
+    return head + "\n".join(result)

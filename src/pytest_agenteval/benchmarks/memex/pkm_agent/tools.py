@@ -12,7 +12,7 @@ import yaml
 
 from pytest_agenteval import Clock, Tool, ToolSpec, Workspace
 from pytest_agenteval.benchmarks.memex.journal import bad_argument, describe_value
-from pytest_agenteval.benchmarks.memex.pkm_agent import grep_tool, reading_tools, writing_tools
+from pytest_agenteval.benchmarks.memex.pkm_agent import reading_tools, writing_tools
 from pytest_agenteval.benchmarks.memex.pkm_agent.knowledge_base import KnowledgeBase
 from pytest_agenteval.text.errors import did_you_mean
 
@@ -29,7 +29,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "Remove": writing_tools.remove,
     "LS": reading_tools.ls,
     "Glob": reading_tools.glob,
-    "Grep": grep_tool.grep,
+    "Grep": reading_tools.grep,
     "update_timeline_card_insight": writing_tools.update_insight,
     "skip_pkm_organization": writing_tools.skip,
 }
