@@ -292,6 +292,30 @@ def test_a_trial_does_not_wait_for_an_agent_that_will_not_end(monkeypatch: pytes
     over.set()
 
 
+@pytest.mark.parametrize("kind", ["own", "shared"])
+@pytest.mark.filterwarnings("error")
+def test_an_agent_whose_thread_ends_before_its_loop_starts_leaves_no_coroutine(
+    monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """The end of a run interrupts threads wherever they are: Python warns of what was never awaited."""
+
+    class Mine:
+        loop = kind
+
+        async def run(self, task_input: Mapping[str, Any], ctx: AgentContext) -> str:
+            return "Mina"
+
+    def interrupted(*_: object) -> None:
+        raise SystemExit
+
+    monkeypatch.setattr("pytest_agenteval.engine.agent_run._new_loop", interrupted)
+    known = registry()
+    known.agent("mine", Mine)
+
+    assert {trial.cause for trial in execute(known, plan("a", agent="mine"))} == {"crash"}
+    gc.collect()
+
+
 @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, asyncio.CancelledError, StopIteration])
 def test_whatever_an_async_agent_raises_breaks_its_own_trial(kind: type[BaseException]) -> None:
     """And no other."""

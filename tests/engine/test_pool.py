@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import sys
 import threading
@@ -89,7 +90,10 @@ async def act(id: str) -> None:
         try:
             await asyncio.sleep(60)
         except asyncio.CancelledError:
-            await asyncio.sleep(60)
+            try:
+                await asyncio.sleep(60)
+            except GeneratorExit:  # once nobody holds it: by then there is no loop
+                raise RuntimeError("no running event loop") from None
     await asyncio.sleep(60 if id in ("endless", "never") else 0.02)
 
 
@@ -442,6 +446,21 @@ def test_closing_cancels_what_runs(pools: Callable[..., Pool], id: str) -> None:
     assert executor.closed
     assert witness.finished_ids == ["quick"]
     assert not [thread for thread in threading.enumerate() if thread.name == "agenteval-loop"]
+
+
+def test_a_trial_that_was_left_behind_ends_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends when nobody holds it any more, whatever it raises then: there is no loop to tell it on."""
+    raised: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda told: raised.append(told.exc_value))
+    executor = Executor()
+    pool = Pool(executor, ExecutorContext(concurrency=2), TrialObserver())
+    pool.hand_over(slots("deaf"))
+    while not executor.begun:
+        time.sleep(0.01)
+    pool.close()
+    del pool
+    gc.collect()
+    assert raised == []
 
 
 def test_a_pool_at_rest_lets_go_of_its_executor_at_once(pools: Callable[..., Pool]) -> None:

@@ -162,13 +162,15 @@ class AgentThread:
         runner = asyncio.Runner(loop_factory=_new_loop)
         outcome: Any = None
         raised: BaseException | None = None
+        made: tuple[Any, ...] = ()
         try:
             outcome = self._act()
-            if inspect.isawaitable(outcome) and self._shared:
-                waiting = asyncio.run_coroutine_threadsafe(self._awaited(outcome), _SharedLoop.get())
-                outcome = waiting.result()
-            elif inspect.isawaitable(outcome):
-                outcome = runner.run(self._awaited(outcome))
+            if inspect.isawaitable(outcome):
+                made = (outcome, self._awaited(outcome))
+                if self._shared:
+                    outcome = asyncio.run_coroutine_threadsafe(made[1], _SharedLoop.get()).result()
+                else:
+                    outcome = runner.run(made[1])
         # Even SystemExit: an agent must not end the run.
         except BaseException as anything:
             outcome, raised = None, anything
@@ -180,6 +182,10 @@ class AgentThread:
         # The answer is known: an error of what was left behind does not change it.
         with suppress(BaseException):
             runner.close()
+        # The end of the run interrupts threads anywhere: Python would warn of what has not started by then.
+        for each in made:
+            if inspect.iscoroutine(each) and inspect.getcoroutinestate(each) == inspect.CORO_CREATED:
+                each.close()
 
     async def _awaited(self, result: Awaitable[Any]) -> Any:
         self._limits.time.stopped.places.add(threading.get_ident())

@@ -317,7 +317,8 @@ class Pool:
         job.task = None
 
     def _end(self, job: TrialJob, trial: Trial) -> None:
-        if not self._ended:
+        # A trial that was left behind may end after the loop.
+        if not self._ended and not self._loop.is_closed():
             # In the next turn of the loop: else a thousand quick trials would be a thousand writes.
             self._loop.call_soon(self._turn)
         self._ended.append((job, trial))
