@@ -1,7 +1,7 @@
 """Records the samples beside it, with the vcrpy of the interpreter that runs it.
 
 They were made once for each release, in an environment that has it, with the requests, httpx, aiohttp and
-brotli of its time: ``python tests/cassettes/vcrpy/record.py tests/cassettes/vcrpy/9.0.0``. What each client
+brotli of its time: ``python tests/cassettes/vcrpy/record.py tests/cassettes/vcrpy/9.4.2``. What each client
 was given is the same for all of them, and stands in ``CLIENT.json``. pytest-recording 0.14.1 made the one
 in its folder, of a test ``test_today`` in ``test_weather.py`` that asks for ``/json?q=today`` with
 requests.
