@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 from msgspec.structs import replace
@@ -134,32 +135,38 @@ class CallRequest(FrozenValue, frozen=True):
     by: Literal["agent", "provider"] = "agent"
 
 
-class CallResult(FrozenValue, frozen=True):
-    """What came of a call: the ``content`` that the model was shown, and what else is known of it.
+class TranscriptBuilder:
+    """Puts a transcript together; a call is answered by the first result with its id that comes after it.
 
-    ``value`` is the result where it is another than the content; times are seconds since the trial began.
+    ``phase`` is the number of the conversation to which what is added belongs.
     """
 
-    content: str
-    value: Any = None
-    error: ToolError | None = None
-    started: float = 0.0
-    ended: float = 0.0
-
-
-class TranscriptBuilder:
-    """Puts a transcript together; a call is answered by the first result with its id that comes after it."""
-
     def __init__(self) -> None:
-        self.replies = 0
+        self.replies, self.phase = 0, 1
         self._messages: list[Message] = []
         self._calls: list[ToolCall] = []
         self._asks: list[Ask] = []
         self._tools: tuple[ToolSpec, ...] = ()
 
-    def say(self, role: Role, content: str, call_id: str = "") -> None:
+    def say(self, role: Role, content: str, call_id: str = "", *, seeded: bool = False) -> None:
         """Add a message that is no reply."""
-        self._messages.append(Message(role, content, turn=self.replies + 1, call_id=call_id))
+        self._messages.append(Message(role, content, (), self.replies + 1, seeded, self.phase, call_id))
+
+    def request(
+        self, requests: Sequence[CallRequest], turn: int, *, seeded: bool = False
+    ) -> tuple[ToolCall, ...]:
+        """Add calls; each counts as unfinished until its result is read."""
+        calls = tuple(
+            ToolCall(it.id, turn, index, it.tool, it.args, it.raw_args, by="seed" if seeded else it.by)
+            for index, it in enumerate(requests)
+        )
+        self._calls += [replace(call, error=UNFINISHED) for call in calls]
+        return calls
+
+    def put_in_mouth(self, content: str, requests: Sequence[CallRequest], *, seeded: bool) -> None:
+        """Add an assistant's message for which no model was asked."""
+        calls = self.request(requests, 0, seeded=True)
+        self._messages.append(Message("assistant", content, calls, self.replies + 1, seeded, self.phase))
 
     def reply(self, content: str, requests: Sequence[CallRequest] = (), **ask: Any) -> None:
         """Add a model's reply with the calls that it requests; ``ask`` are fields of its ``Ask``.
@@ -169,14 +176,8 @@ class TranscriptBuilder:
         content, thought = split_thoughts(content)
         ask["reasoning"] = "\n\n".join(filter(None, (ask.get("reasoning", ""), thought)))
         self.replies += 1
-        turn = self.replies
-        calls = tuple(
-            ToolCall(request.id, turn, index, request.tool, request.args, request.raw_args, by=request.by)
-            for index, request in enumerate(requests)
-        )
-        self._messages.append(Message("assistant", content, calls, turn))
-        # Each call counts as unfinished until its result is read.
-        self._calls += [replace(call, error=UNFINISHED) for call in calls]
+        calls = self.request(requests, self.replies)
+        self._messages.append(Message("assistant", content, calls, self.replies, phase=self.phase))
         fields = {
             "started": 0.0,
             "ended": 0.0,
@@ -184,15 +185,17 @@ class TranscriptBuilder:
             "finish": "tool_calls" if calls else "stop",
             **ask,
         }
-        self._asks.append(Ask(turn, **fields))
+        self._asks.append(Ask(self.replies, **fields))
 
-    def result(self, call_id: str, result: CallResult, *, is_shown: bool = True) -> None:
+    def result(self, call_id: str, content: str, *, failed: bool = False, is_shown: bool = True) -> None:
         """Add what came of a call; ``is_shown`` is whether the model saw it."""
         if is_shown:
-            self.say("tool", result.content, call_id)
+            self.say("tool", content, call_id)
         for place, call in enumerate(self._calls):
             if call.id == call_id and call.error is UNFINISHED:
-                self._calls[place] = _ended(call, result)
+                error = ToolError("tool_error", content) if failed else None
+                result = None if failed else shown_value(content)
+                self._calls[place] = replace(call, result=result, error=error)
                 return
 
     def offer(self, tools: Sequence[ToolSpec]) -> None:
@@ -213,9 +216,13 @@ def shown_text(value: Any) -> str:
     return value if isinstance(value, str) else compact_json(jsonable(value))
 
 
-def _ended(call: ToolCall, result: CallResult) -> ToolCall:
-    value = None if result.error else shown_value(result.content) if result.value is None else result.value
-    return replace(call, result=value, error=result.error, started=result.started, ended=result.ended)
+def moment_of(at: Place) -> datetime:
+    """Read a time in ISO 8601, which is UTC where it does not say otherwise."""
+    try:
+        read = datetime.fromisoformat(at.text("a time in ISO 8601"))
+    except ValueError:
+        raise at.wrong("a time in ISO 8601") from None
+    return read if read.tzinfo else read.replace(tzinfo=UTC)
 
 
 TEXT_KEYS: Mapping[str, str] = {

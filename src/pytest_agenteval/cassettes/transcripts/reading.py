@@ -16,7 +16,6 @@ from pytest_agenteval.cassettes.transcripts.atif import read_atif
 from pytest_agenteval.cassettes.transcripts.parts import (
     UNKNOWN_USAGE,
     CallRequest,
-    CallResult,
     Place,
     TranscriptBuilder,
     UnreadableTranscript,
@@ -29,7 +28,7 @@ from pytest_agenteval.cassettes.transcripts.parts import (
 from pytest_agenteval.cassettes.transcripts.span_reading import read_spans
 from pytest_agenteval.cassettes.transcripts.spans import are_spans, plain_spans
 from pytest_agenteval.records.replies import FINISHES
-from pytest_agenteval.records.transcript import ToolError, Transcript, Usage
+from pytest_agenteval.records.transcript import Transcript, Usage
 from pytest_agenteval.text.errors import KeyPath
 from pytest_agenteval.text.json_values import format_path
 
@@ -44,7 +43,7 @@ class _OpenReply:
         self.texts: list[str] = []
         self.reasoning: list[str] = []
         self.calls: list[CallRequest] = []
-        self.results: list[tuple[str, CallResult]] = []
+        self.results: list[tuple[str, str]] = []
         self.ask: dict[str, Any] = {}
 
 
@@ -69,11 +68,11 @@ class _MessageReader:
                 args = {name: value for name, value in fields if name not in about and value is not None}
                 id = message.text_of("id")
                 reply.calls.append(CallRequest(id, kind.removesuffix("_call"), args, by="provider"))
-                reply.results.append((id, CallResult(result_text(message.get("output")))))
+                reply.results.append((id, result_text(message.get("output"))))
         elif kind in ("function_call_output", "custom_tool_call_output"):
             self._close()
             call_id = message.at("call_id", "the call_id of a call").text()
-            self._built.result(call_id, _call_result(result_text(message.get("output")), _failed(message)))
+            self._built.result(call_id, result_text(message.get("output")), failed=_failed(message))
         else:
             self._read_message(message, kind)
 
@@ -92,9 +91,7 @@ class _MessageReader:
             self._close()
             # OpenAI's old ``function`` messages name the function, as their calls have no ids.
             id = message.get("tool_call_id") or message.at("name", "the tool_call_id of a call")
-            call_id = id.text()
-            result = _call_result(result_text(message.get("content")), _failed(message))
-            self._built.result(call_id, result)
+            self._built.result(id.text(), result_text(message.get("content")), failed=_failed(message))
         elif word == "assistant":
             self._read_assistant(message, is_item=kind == "message" and not _is_anthropic(message))
         elif word in PROMPT_ROLES:
@@ -114,7 +111,7 @@ class _MessageReader:
             if not isinstance(part.value, str) and part.text_of("type") == "tool_result":
                 id = part.at("tool_use_id", "the tool_use_id of a call").text()
                 failed = part.map().get("is_error") is True
-                self._built.result(id, _call_result(result_text(part.get("content")), failed))
+                self._built.result(id, result_text(part.get("content")), failed=failed)
             else:
                 texts.append(part_text(part))
         if content is None or isinstance(content.value, str):
@@ -142,7 +139,7 @@ class _MessageReader:
                 # A tool of the provider's has its result within the same reply.
                 elif kind.endswith("_tool_result"):
                     id = part.at("tool_use_id", "the tool_use_id of a call").text()
-                    reply.results.append((id, CallResult(result_text(part.get("content")))))
+                    reply.results.append((id, result_text(part.get("content"))))
                 elif kind in ("thinking", "redacted_thinking"):
                     reply.reasoning.append(part.text_of("thinking"))
                 else:
@@ -173,16 +170,12 @@ class _MessageReader:
             text = "\n".join(filter(None, reply.texts))
             self._built.reply(text, reply.calls, reasoning=reasoning, **reply.ask)
             # The provider itself gave these results to the model: there is no message with them.
-            for call_id, result in reply.results:
-                self._built.result(call_id, result, is_shown=False)
+            for call_id, text in reply.results:
+                self._built.result(call_id, text, is_shown=False)
 
 
 def _failed(message: Place) -> bool:
     return message.map().get("error") is True or message.map().get("status") == "error"
-
-
-def _call_result(text: str, failed: bool) -> CallResult:
-    return CallResult(text, error=ToolError("tool_error", text) if failed else None)
 
 
 def _is_anthropic(message: Place) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
 
-from pytest_agenteval.cassettes.transcripts.parts import Place
+from pytest_agenteval.cassettes.transcripts.parts import Place, moment_of
 from pytest_agenteval.records.record import FrozenValue
 
 Attributes: TypeAlias = Mapping[str, Any]
@@ -131,11 +131,7 @@ def _nanoseconds(place: Place, key: str) -> int:
     at = place.get(key)
     if at is None:
         return 0
-    try:
-        moment = datetime.fromisoformat(at.text("a time in ISO 8601"))
-    except ValueError:
-        raise at.wrong("a time in ISO 8601") from None
-    passed = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - EPOCH
+    passed = moment_of(at) - EPOCH
     return (passed.days * 86_400 + passed.seconds) * 10**9 + passed.microseconds * 1000
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from pytest_agenteval.cassettes.transcripts.atif import OURS
 from pytest_agenteval.records.transcript import Ask, Message, ToolCall
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.exports.trial_identity import (
@@ -30,6 +29,7 @@ from pytest_agenteval.text.errors import writing
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 Fields: TypeAlias = dict[str, Any]
+OURS = "agenteval"
 
 
 def filled(**fields: Any) -> Fields:
