@@ -27,6 +27,7 @@ from pytest_agenteval.reports.comparison_text import (
     look_text,
     pooled_text,
     repetitions_text,
+    scores_text,
     sent_text,
     suite_label,
     tasks_compared,
@@ -132,7 +133,7 @@ def _suite_lines(
 
 
 def _score_text(suite: SuiteComparison, change: Change) -> str:
-    parts = [f"score {_scores(change)}", format_change(change.change)]
+    parts = [f"score {scores_text(change)}", format_change(change.change)]
     if change.interval is not None:
         # A verdict may have moved an end just beyond 0: it is shown as 0.
         ends = (change.interval.low, change.interval.high)
@@ -147,10 +148,6 @@ def _score_text(suite: SuiteComparison, change: Change) -> str:
             remedy = f" (--repetitions {fewest} may find more)"
         parts.append(f"too few differences to call it better or worse{remedy}")
     return "   ".join([*parts, *_errored_text(suite)])
-
-
-def _scores(change: Change) -> str:
-    return f"{format_figure(change.old)} -> {format_figure(change.new)}"
 
 
 def _errored_text(suite: SuiteComparison) -> Iterator[str]:
@@ -281,7 +278,7 @@ def _brief(comparison: RunComparison, width: int) -> Iterator[StyledLine]:
     for suite in comparison.suites:
         if suite.suite is not None and suite.suite.verdict != "identical":
             whole = suite.suite
-            parts = [f"{suite_label(suite)}  {_scores(whole)}"]
+            parts = [f"{suite_label(suite)}  {scores_text(whole)}"]
             if whole.interval is not None:
                 low, high = map(format_change, (whole.interval.low, whole.interval.high))
                 parts.append(f"{format_change(whole.change)}, between {low} and {high}")
@@ -295,7 +292,7 @@ def _brief(comparison: RunComparison, width: int) -> Iterator[StyledLine]:
             changed = [change for change in suite.buckets if change.verdict in ("better", "worse")]
             # What fell most comes first: where the list is cut, falls stay.
             for change in sorted(changed, key=lambda change: change.change)[:MOST_BUCKETS]:
-                text = f"{bucket_name(change)}  {_scores(change)}  {verdict_text(change)}"
+                text = f"{bucket_name(change)}  {scores_text(change)}  {verdict_text(change)}"
                 style: Style = "red" if change.verdict == "worse" else ""
                 yield from wrapped_lines(text, width, style, indent="    ")
     if comparison.obstacles:

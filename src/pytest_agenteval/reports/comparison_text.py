@@ -347,7 +347,7 @@ def _has_verdict(change: Change) -> bool:
 def _clause(name: str, change: Change, comparison: RunComparison) -> str:
     tasks = "this task" if change.tasks == 1 else f"these {change.tasks} tasks"
     on_these = f" on {tasks}" if change.of_these_tasks else ""
-    parts = [f"{name} is {change.verdict}{on_these} ({_scores(change)})", share_text(change)]
+    parts = [f"{name} is {change.verdict}{on_these} ({scores_text(change)})", share_text(change)]
     # A verdict on these very tasks may not hold for others: the clause says whether it does.
     if change.like_these == "not worse":
         parts.append(f"and tasks like these are not worse by more than {comparison.tolerance:g}")
@@ -356,17 +356,17 @@ def _clause(name: str, change: Change, comparison: RunComparison) -> str:
     return ", ".join(filter(None, parts))
 
 
-def _scores(change: Change) -> str:
+def scores_text(change: Change) -> str:
     return f"{format_figure(change.old)} -> {format_figure(change.new)}"
 
 
 def _words(change: Change, comparison: RunComparison) -> str:
     if change.verdict == "not worse":
-        return f"not worse by more than {comparison.tolerance:g} ({_scores(change)})"
+        return f"not worse by more than {comparison.tolerance:g} ({scores_text(change)})"
     if change.verdict == "identical":
         more = f", and tasks like these are not worse by more than {comparison.tolerance:g}"
         return f"identical, every trial scored as before{more if change.like_these == 'not worse' else ''}"
-    unknown = f"cannot tell whether it changed ({_scores(change)})"
+    unknown = f"cannot tell whether it changed ({scores_text(change)})"
     return f"{unknown}, because of trials that errored" if change.undone else unknown
 
 

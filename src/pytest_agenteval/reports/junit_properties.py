@@ -31,8 +31,6 @@ MOST_LABEL = 60
 MOST_BYTES = 3600
 MOST_LINE = 1000
 """Characters of a property about a run as a whole: its verdict, its gates."""
-FEW = 2
-"""So many grades fit, however long their labels are."""
 Property = tuple[str, str]
 
 
@@ -45,9 +43,6 @@ def trial_properties(trial: Trial | JournalEntry, transcript_path: str = "") -> 
     if transcript_path:
         properties.append(_text("agenteval.transcript", transcript_path, MOST_PATH))
     grades = [_grade(grade) for grade in trial.grades]
-    # A few fit whatever they say: most trials need no counting of bytes.
-    if len(grades) <= FEW:
-        return properties + grades
     room = MOST_BYTES - sum(map(_size, properties))
     for place, grade in enumerate(grades):
         room -= _size(grade)

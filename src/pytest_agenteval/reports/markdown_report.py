@@ -39,7 +39,13 @@ from pytest_agenteval.reports.suite_tables import (
     suite_table,
     worst_buckets,
 )
-from pytest_agenteval.reports.tables import ReportTable, folded_markdown, markdown_rows, table_markdown
+from pytest_agenteval.reports.tables import (
+    ReportTable,
+    TableColumn,
+    folded_markdown,
+    markdown_rows,
+    table_markdown,
+)
 from pytest_agenteval.reports.task_lines import TaskFileLines
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.record_files import replace_text
@@ -47,6 +53,7 @@ from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.formatting import (
     NOT_KNOWN,
     StyledLine,
+    code_span,
     ending_word,
     escape_markdown,
     first_few,
@@ -75,10 +82,7 @@ def summary_markdown(
     ``totals`` are the results of benchmarks, ``footer`` those of gates: a paragraph for each line. The
     verdict of ``comparison`` comes first.
     """
-    columns = suite_columns(view)
-    names = [view.label(suite) for suite in view.suites]
-    rows = [[name, *(column.cells[at] for column in columns)] for at, name in enumerate(names)]
-    table = markdown_rows([["suite", *(column.title for column in columns)], *rows])
+    table = markdown_rows(_suites(view, suite_columns(view)).rows)
     verdict = [] if comparison is None else [comparison_markdown(comparison).rstrip("\n")]
     parts = [*verdict, "## Agent evals", table]
     parts += [*map(escape_markdown, filter(None, remarks_on_all(view))), *_paragraphs(totals)]
@@ -95,6 +99,11 @@ def summary_markdown(
         parts.append(folded_markdown(head, "\n".join(items)))
     parts.append(f"run: {escape_markdown(view.path)}")
     return "\n\n".join(parts) + "\n"
+
+
+def _suites(view: RunView, columns: Iterable[TableColumn]) -> ReportTable:
+    names = tuple(view.label(suite) for suite in view.suites)
+    return ReportTable("", "suite", names, (tuple(columns),))
 
 
 def _paragraphs(lines: Sequence[StyledLine]) -> list[str]:
@@ -266,15 +275,12 @@ def comment_markdown(
     for remark in remarks:
         text = _plain(remark, links=True)
         parts.append(f"**{text}**" if remark.startswith("gate: broken") else text)
-    columns = {column.title: column.cells for column in suite_columns(view) if column.title in COLUMNS}
-    before = [_before(suite, comparison) for suite in view.suites]
-    if comparison is not None and before:
-        changes = dict(zip(("before", "change", "verdict"), zip(*before, strict=True), strict=True))
-        columns = {"score": columns.pop("score"), **changes, **columns}
-    names = [view.label(suite) for suite in view.suites]
-    rows = [[name, *(cells[at] for cells in columns.values())] for at, name in enumerate(names)]
-    table = markdown_rows([["suite", *columns], *rows[:MOST_SUITES]])
-    remaining = len(rows) - MOST_SUITES
+    columns = [column for column in suite_columns(view) if column.title in COLUMNS]
+    if comparison is not None and view.suites:
+        before = zip(*(_before(suite, comparison) for suite in view.suites), strict=True)
+        columns[1:1] = map(TableColumn, ("before", "change", "verdict"), before)
+    table = markdown_rows(_suites(view, columns).rows[: 1 + MOST_SUITES])
+    remaining = len(view.suites) - MOST_SUITES
     parts.append(f"{table}\n\nand {pluralize(remaining, 'more suite')}" if remaining > 0 else table)
     # Of the remarks only the first, which says who acted: a comment has less room than a page.
     parts += [_plain(line) for line in islice(remarks_on_all(view), 1)]
@@ -298,11 +304,6 @@ def comment_markdown(
 def _plain(text: str, *, links: bool = False) -> str:
     """Give a text in which nothing is markup, and no ``@name`` is a mention."""
     return escape_markdown(text, MOST_VERDICT, links=links)
-
-
-def code(text: str, most: int) -> str:
-    """Put foreign text on one line, as code."""
-    return f"`{one_line(text, most).replace('`', chr(39)) or ' '}`"
 
 
 def _totals_text(view: RunView) -> str:
@@ -342,5 +343,5 @@ def _item(entry: JournalEntry, task_lines: TaskFileLines, change: float | None) 
     word = ending_word(entry.ending, entry.score)
     fell = f" ({format_change(change)})" if change else ""
     line = task_lines.line_of(entry)
-    place = f" in {code(f'{entry.file}:{line}' if line else entry.file, 300)}" if entry.file else ""
-    return f"**{word}**{fell} {code(trial_name(entry.key), 300)}{place}\\\n{code(ending_reason(entry), 300)}"
+    place = f" in {code_span(f'{entry.file}:{line}' if line else entry.file)}" if entry.file else ""
+    return f"**{word}**{fell} {code_span(trial_name(entry.key))}{place}\\\n{code_span(ending_reason(entry))}"

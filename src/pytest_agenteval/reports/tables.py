@@ -68,6 +68,13 @@ class ReportTable(FrozenValue, frozen=True):
     def columns(self) -> list[TableColumn]:
         return [column for group in self.groups for column in group]
 
+    @property
+    def rows(self) -> list[list[str]]:
+        """The head and a row for each name, with all columns."""
+        titles = [self.head, *(column.title for column in self.columns)]
+        rows = ([name, *(each.cells[at] for each in self.columns)] for at, name in enumerate(self.names))
+        return [titles, *rows]
+
 
 class _Block(NamedTuple):
     """Columns that stand side by side, how far apart, and how wide a name beside them may be."""
@@ -123,12 +130,9 @@ def body_lines(table: ReportTable, width: int, indent: str = INDENT) -> Iterator
 
 def table_markdown(table: ReportTable) -> str:
     """Give a table in Markdown, with its title and caveats above and its notes below."""
-    # All columns, also spare ones: a page scrolls.
-    columns = table.columns
-    rows = [[table.head, *(column.title for column in columns)]]
-    rows += [[name, *(column.cells[at] for column in columns)] for at, name in enumerate(table.names)]
     title = f"### {escape_markdown(table.title)}"
-    parts = [title, *map(escape_markdown, table.caveats), markdown_rows(rows)]
+    # All columns, also spare ones: a page scrolls.
+    parts = [title, *map(escape_markdown, table.caveats), markdown_rows(table.rows)]
     if table.notes:
         parts.append("\n".join(f"- {escape_markdown(note.text)}" for note in table.notes))
     return "\n\n".join(parts)

@@ -494,11 +494,8 @@ def _changes_between(before: Sample, after: Sample) -> Iterator[Change]:
         # Another number of tasks alone is no other prompt.
         both = sorted(old.keys() & new.keys())
         if changed := sum(old[task] != new[task] for task in both):
-            digests = [_of_all(each, both) for each in (old, new)]
-            # The first digits, as many as tell the two apart.
-            same = (at for at, (one, other) in enumerate(zip(*digests, strict=False)) if one != other)
-            digits = max(DIGITS, next(same, max(map(len, digests)) - 1) + 1)
-            yield Change(what, changed, digests[0][:digits], digests[1][:digits])
+            before_digest, after_digest = (_of_all(each, both)[:DIGITS] for each in (old, new))
+            yield Change(what, changed, before_digest, after_digest)
 
 
 def _together(sample: Sample, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
