@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.chat.local.generation import (
-    NotText,
+    NoTemplate,
     template_messages,
     template_variants,
     with_tools_in_words,
     without_system,
 )
-from pytest_agenteval.chat.local.transformers_model import NoTemplate, TransformersModel
+from pytest_agenteval.chat.local.transformers_model import TransformersModel
 
 
 def _call(id: str, name: str, arguments: str) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def test_a_schema_is_said_in_the_system_message() -> None:
 
 def test_images_are_refused() -> None:
     """Nothing is left out in silence."""
-    with pytest.raises(NotText):
+    with pytest.raises(NoTemplate):
         template_messages([{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}])
 
 

@@ -23,7 +23,6 @@ def _tool(name: str, **types: str) -> ToolSpec:
 TOOLS = (
     _tool("get_weather", city="string", days="integer"),
     _tool("write_file", text="string", lines="array"),
-    _tool("python", code="string"),
     _tool("now"),
 )
 
@@ -64,12 +63,11 @@ def test_without_tools_nothing_is_a_call() -> None:
     ("prompt", "opening"),
     [
         ("<｜Assistant｜><think>\n", "<think>"),
-        ("assistant<|end_header_id|>\n\n>>>", ">>>"),
         ("assistant\n", ""),
     ],
 )
 def test_a_prompt_may_begin_the_reply(prompt: str, opening: str) -> None:
-    """DeepSeek's and functionary's templates write the reply's first mark themselves."""
+    """DeepSeek's templates write the reply's first mark themselves."""
     assert opening_of(prompt) == opening
 
 
@@ -81,7 +79,6 @@ def test_a_prompt_may_begin_the_reply(prompt: str, opening: str) -> None:
         "<function=a>" * 3_000,
         "[TOOL_CALLS]" * 3_000,
         "{" * 9_000,
-        "<invoke" * 9_000,
     ],
 )
 def test_a_reply_gone_mad_is_read_all_the_same(text: str) -> None:

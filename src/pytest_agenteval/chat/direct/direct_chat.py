@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin, urlsplit
 
 import msgspec
 from msgspec.structs import replace
@@ -29,17 +29,13 @@ from pytest_agenteval.chat.chat import (
 from pytest_agenteval.chat.direct import http_pool
 from pytest_agenteval.chat.direct.http_pool import HttpReply, NoConnection
 from pytest_agenteval.chat.direct.model_request import (
+    DIRECT_ADDRESSES,
     NO_KEY,
     DirectFormat,
     ModelAsk,
     address_of,
     api_key_of,
-    has_family,
-    is_own_host,
-    provider_model_name,
-    redirect_base,
     region_of,
-    url_of,
 )
 from pytest_agenteval.chat.model_prices import price_entry, with_own_price, with_table_price
 from pytest_agenteval.chat.models import DIRECT_SETTINGS, REQUEST_SECONDS, key_names
@@ -90,10 +86,13 @@ class DirectChat(ProviderChat):
         self.model, self._prices = model, prices
         self._price = own_price(prices, model.name, model.id)
         self._format = _format_of(model)
-        address = address_of(model)
-        self._name, self._url = provider_model_name(model), url_of(address, self._format.PATH)
-        self._region, self._own_host = region_of(address), is_own_host(model, address)
-        self._has_family = has_family(model)
+        provider, _, self._name = model.id.partition("/")
+        usual, address, path = DIRECT_ADDRESSES[provider].address, address_of(model), self._format.PATH
+        # An address may end with the path of its format already.
+        self._url = address if address.endswith(path) else f"{address}{path}"
+        own_host, host = urlsplit(usual).hostname, urlsplit(address).hostname or ""
+        self._own_host = bool(own_host) and (host == own_host or host.endswith(f".{own_host}"))
+        self._region, self._has_family = region_of(host), bool(usual)
         # A server of the user's own may use any names for its models, also those of other providers.
         self._abilities = (price_entry(model.id) if self._has_family else None) or NOTHING
         self._timeout_s = float(model.params.get("request_seconds", REQUEST_SECONDS))
@@ -120,10 +119,7 @@ class DirectChat(ProviderChat):
         try:
             answer = await self._send(ask)
             response = Response(answer.status, answer.reason, body=answer.body)
-            try:
-                whole = whole_reply(format, response, streamed=ask.streamed)
-            except UnreadableTraffic as unread:
-                whole = _with_nan(answer.body, unread)
+            whole = whole_reply(format, response, streamed=ask.streamed)
             parts = read_parts(format, whole)
             usage = self._priced(parts)
             # Half a reply must not be graded as the model's answer.
@@ -229,8 +225,10 @@ class DirectChat(ProviderChat):
         if 300 <= answer.status < 400:
             # The key belongs to the host that the user named.
             # Where that redirects elsewhere, the user decides.
-            elsewhere = redirect_base(self._url, answer.headers.get("Location", ""), format.PATH)
-            raise Redirected(answer.status, f"it redirects to {elsewhere}: name that as api_base")
+            location = answer.headers.get("Location", "").partition("?")[0].removesuffix(format.PATH)
+            elsewhere = location if "://" in location else urljoin(self._url, location)
+            words = one_line(KNOWN_SECRETS.text(f"it redirects to {elsewhere}: name that as api_base"))
+            raise failed_attempt("bad_request", words, answer.status)
         return answer
 
     def _priced(self, parts: ReplyParts) -> Usage:
@@ -255,8 +253,6 @@ class DirectChat(ProviderChat):
             failed = failed_attempt("timeout", no_reply_message(self._timeout_s))
         elif isinstance(raised, ModelRefused):
             failed = _refused_attempt(raised, headers)
-        elif isinstance(raised, Redirected):
-            failed = failed_attempt("bad_request", words, raised.status)
         elif isinstance(raised, NoConnection):
             failed = failed_attempt("connection", words)
         else:
@@ -278,29 +274,11 @@ def _format_of(model: Model) -> DirectFormat:
     return openai_chat_request
 
 
-def _with_nan(body: bytes, unread: UnreadableTraffic) -> Json:
-    """Give a body that is JSON except for a number such as NaN; raise ``unread`` for any other."""
-    if not isinstance(unread, ModelRefused):
-        with suppress(ValueError, RecursionError):
-            whole = json.loads(body)
-            if isinstance(whole, dict):
-                return whole
-    raise unread
-
-
 def _encoded(body: Mapping[str, Any]) -> bytes:
     """Write a body; lone surrogates, which no request can hold, become question marks."""
     with suppress(UnicodeError, TypeError):
         return _encode(body)
     return compact_json(body).encode("utf-8", "replace")
-
-
-class Redirected(UnreadableTraffic):
-    """A server redirects to a host that the user did not name; a retry would change nothing."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 def _refused_attempt(refused: ModelRefused, headers: Mapping[str, Any]) -> AttemptFailed:

@@ -10,7 +10,6 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
-from urllib.parse import urljoin, urlsplit
 
 import msgspec
 
@@ -18,7 +17,6 @@ from pytest_agenteval.cassettes.wire.traffic import Json, as_map, maps_in
 
 # How long an unused connection stays open.
 IDLE_S = 60.0
-MOST_REDIRECTS = 5
 # Gateways write policies and traces into headers; aiohttp's own limit is 8,190 bytes.
 LONGEST_HEADER = 65_536
 # Misleading parts of aiohttp's messages: its own settings, and a status that no server sent.
@@ -77,23 +75,17 @@ class HttpReply(NamedTuple):
 async def post(url: str, body: bytes, headers: Mapping[str, str], *, streamed: bool = False) -> HttpReply:
     """Send a request and read the response; raises NoConnection.
 
-    A redirect is followed if it stays on the same host, which has the key already. What is ``streamed`` is
-    read to the end of the reply, and not until the server closes the connection.
+    What is ``streamed`` is read to the end of the reply, and not until the server closes the connection.
     """
     began = time.perf_counter()
     try:
-        for _ in range(MOST_REDIRECTS):
-            async with await _answer(url, body, headers) as response:
-                if moved := _moved_to(url, response):
-                    url = moved
-                    continue
-                first_token_s = None
-                if streamed and response.status < 300:
-                    content, first_token_s = await read_event_stream(response, began)
-                else:
-                    content = await response.read()
-            return HttpReply(response.status, response.reason or "", response.headers, content, first_token_s)
-        raise NoConnection(f"{url}: redirected more than {MOST_REDIRECTS} times")
+        async with await _answer(url, body, headers) as response:
+            first_token_s = None
+            if streamed and response.status < 300:
+                content, first_token_s = await read_event_stream(response, began)
+            else:
+                content = await response.read()
+        return HttpReply(response.status, response.reason or "", response.headers, content, first_token_s)
     except (_aiohttp.ClientError, ConnectionError, ssl.SSLError) as lost:
         raise NoConnection(_words(lost)) from lost
 
@@ -170,19 +162,6 @@ def _proxy_of(url: str) -> tuple[Any, Any]:
     if proxy is not None and proxy.scheme not in ("http", "https"):
         raise NoConnection(f"the environment's proxy is {proxy.scheme}://…: expected http:// or https://")
     return _proxies[url]
-
-
-def _moved_to(url: str, response: Any) -> str:
-    """Give the address on the same host that a redirect names; empty if it names none there."""
-    # Only these two statuses keep the method and body of the request.
-    location = response.headers.get("Location") if response.status in (307, 308) else None
-    if not location:
-        return ""
-    with suppress(ValueError):  # an address that nobody can read
-        target: str = urljoin(url, location)
-        if urlsplit(target)[:2] == urlsplit(url)[:2]:
-            return target
-    return ""
 
 
 def _words(lost: BaseException) -> str:

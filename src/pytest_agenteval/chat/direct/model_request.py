@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 
 from pytest_agenteval.cassettes.wire.traffic import Json
 from pytest_agenteval.chat.models import key_names
@@ -94,18 +93,13 @@ def address_of(model: Model) -> str:
     return (given or provider.address).strip().rstrip("/")
 
 
-def url_of(address: str, path: str) -> str:
-    """Give the URL of a request; an address may end with the path of its format already."""
-    return address if address.endswith(path) else f"{address}{path}"
-
-
 def address_problem(model: Model) -> str:
     """Describe why a model's address cannot be used; empty if it can."""
     address = address_of(model)
     if not address:
         variables = " or ".join(DIRECT_ADDRESSES[model.id.partition("/")[0]].variables)
         return f"nobody says where it is: set api_base in its table, or {variables}"
-    if not provider_model_name(model):
+    if not model.id.partition("/")[2]:
         return f"{model.id!r} names no model"
     # A password may stand before the host, a key in the query: neither belongs in a message.
     public = address.rpartition("@")[2].partition("?")[0]
@@ -124,36 +118,10 @@ def address_problem(model: Model) -> str:
     return ""
 
 
-def is_own_host(model: Model, address: str) -> bool:
-    """Whether a model's address is its provider's own host, or a region's of it."""
-    own, host = _host(DIRECT_ADDRESSES[model.id.partition("/")[0]].address), _host(address)
-    return bool(own) and (host == own or host.endswith(f".{own}"))
-
-
-@lru_cache(maxsize=64)
-def _host(address: str) -> str:
-    return urlsplit(address).hostname or ""
-
-
-def region_of(address: str) -> str:
-    """Give the region of an address of OpenAI's, such as ``eu``; empty for any other address."""
-    host = _host(address)
+def region_of(host: str) -> str:
+    """Give the region of a host of OpenAI's, such as ``eu``; empty for any other host."""
     region = host.removesuffix(_OPENAI)
     return region if region != host and "." not in region else ""
-
-
-def has_family(model: Model) -> bool:
-    """Whether a model's name shows its family: a server of the user's own may use any name."""
-    return bool(DIRECT_ADDRESSES[model.id.partition("/")[0]].address)
-
-
-def redirect_base(url: str, location: str, path: str) -> str:
-    """Give the base address that a redirect leads to, without the path and query of the request."""
-    try:
-        scheme, host, target, _, _ = urlsplit(urljoin(url, location))
-    except ValueError:
-        return "an address that is none"
-    return f"{scheme}://{host}{target.removesuffix(path)}" if location else "nowhere"
 
 
 def api_key_of(model: Model) -> str:
@@ -163,8 +131,3 @@ def api_key_of(model: Model) -> str:
     # hosted_vllm belongs to the address in its environment variable.
     names = key_names(model) or ((provider.own_key,) if "api_base" not in model.params else ())
     return next((os.environ[name].strip() for name in names if os.environ.get(name)), "")
-
-
-def provider_model_name(model: Model) -> str:
-    """Give the provider's own name of a model."""
-    return model.id.partition("/")[2]

@@ -83,10 +83,6 @@ HOW_TO_ANSWER = "Answer with one JSON object and nothing else. It has to fit thi
 INVALID_ARGUMENTS = "INVALID_JSON"
 
 
-class NotText(ValueError):
-    """A message holds something else than text."""
-
-
 def template_messages(
     messages: Sequence[Mapping[str, Any]],
     response_schema: Mapping[str, Any] | None = None,
@@ -94,7 +90,7 @@ def template_messages(
 ) -> list[dict[str, Any]]:
     """Give a conversation as templates expect it: arguments as objects, short ids, tools by name.
 
-    ``thoughts`` are repeated with the call of their id. Raises NotText for an image.
+    ``thoughts`` are repeated with the call of their id. Raises NoTemplate for an image.
     """
     names: dict[str, str] = {}
     short_ids: dict[str, str] = {}
@@ -139,7 +135,7 @@ def _content_text(content: Any) -> str:
         return content or ""
     parts = [part if isinstance(part, str) else part.get("text") for part in content]
     if None in parts:
-        raise NotText("a message holds something else than text, which models in this process do not read")
+        raise NoTemplate("a message holds something else than text, which models in this process do not read")
     return "\n".join(parts)
 
 
@@ -148,8 +144,9 @@ def with_tools_in_words(
 ) -> list[dict[str, Any]]:
     """Give the conversation for a template without tools: tools, calls and results become text."""
     words = [_message_in_words(message) for message in messages]
-    described = "\n".join(compact_json(tool["function"]) for tool in tools)
-    _add_to_system(words, HOW_TO_CALL.format(tools=described))
+    if tools:
+        described = "\n".join(compact_json(tool["function"]) for tool in tools)
+        _add_to_system(words, HOW_TO_CALL.format(tools=described))
     return _alternating(words)
 
 
@@ -166,10 +163,12 @@ def _message_in_words(message: Mapping[str, Any]) -> dict[str, Any]:
 
 def without_system(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Give the conversation for a template without system messages: they become the user's."""
-    as_user = [
-        {**message, "role": "user"} if message["role"] == "system" else {**message} for message in messages
-    ]
-    return _alternating(as_user)
+    return _alternating(
+        [
+            {**message, "role": "user" if message["role"] == "system" else message["role"]}
+            for message in messages
+        ]
+    )
 
 
 def _alternating(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -201,11 +200,9 @@ def template_variants(
     if knows_tools or not (tools or has_calls):
         ways.append(([*messages], tools))
     if tools or has_calls:
-        alone = _alternating([_message_in_words(message) for message in messages])
-        ways.append((with_tools_in_words(messages, tools) if tools else alone, ()))
-    without: Callable[[Any], Any] = without_system
+        ways.append((with_tools_in_words(messages, tools), ()))
     yield from ways
-    yield from ((without(conversation), offered) for conversation, offered in ways)
+    yield from ((without_system(conversation), offered) for conversation, offered in ways)
 
 
 # Seconds that the first request of a batch waits for others. A reply takes far longer.

@@ -14,7 +14,6 @@ from pytest_agenteval.chat.local.generation import (
     Generation,
     GenerationRequest,
     NoTemplate,
-    NotText,
     OutOfMemory,
     Prompt,
     Sampling,
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from pytest_agenteval.chat.local.transformers_model import TransformersModel
 
 REQUEST_SECONDS = 600.0
-GRACE_S = 1.0
 # The most tokens of a reply if neither the request nor the model's own configuration has a limit.
 MAX_TOKENS = 4096
 
@@ -113,7 +111,7 @@ class HfChat(ProviderChat):
             request = self._request(ready.model, prompt, params)
             async with asyncio.timeout(self._timeout_s):
                 generation = await asyncio.wrap_future(ready.batcher.submit(request))
-        except (NotText, NoTemplate) as refused:
+        except NoTemplate as refused:
             raise _failed("bad_request", str(refused)) from None
         except TimeoutError:
             raise _failed("timeout", f"no reply within {self._timeout_s:g} s", timed_out=True) from None

@@ -28,20 +28,11 @@ from pytest_agenteval.text.errors import NotInstalled, ProviderDown
 SHORTEST_WAIT = 1e-30
 
 
-class ModelSampling:
-    """The sampling settings of the model's own configuration."""
-
-    def __init__(self, config: Any) -> None:
-        sampled = bool(config.do_sample)
-        self._temperature = (config.temperature or 1.0) if sampled else 0.0
-        self._others = {name: getattr(config, name, None) for name in ("top_p", "top_k", "min_p")}
-        self._penalty = getattr(config, "repetition_penalty", None)
-
-    def fill(self, sampling: Sampling) -> Sampling:
-        """Give the settings of a request, completed with the model's own."""
-        own = {**self._others, "temperature": self._temperature, "repetition_penalty": self._penalty}
-        unsaid = {name: value for name, value in own.items() if getattr(sampling, name) is None}
-        return replace(sampling, **unsaid)
+def own_sampling(config: Any) -> dict[str, Any]:
+    """Give the sampling settings of the model's own configuration."""
+    names = ("top_p", "top_k", "min_p", "repetition_penalty")
+    temperature = (config.temperature or 1.0) if config.do_sample else 0.0
+    return {"temperature": temperature, **{name: getattr(config, name, None) for name in names}}
 
 
 class BatchRow:
@@ -231,7 +222,7 @@ class TransformersModel:
         ).eval()
         if not hasattr(self._model, "hf_device_map"):
             self._model.to(_torch_device(loading.device))
-        self._own = ModelSampling(self._model.generation_config)
+        self._own = own_sampling(self._model.generation_config)
         named = self._model.generation_config.eos_token_id
         ends = named if isinstance(named, list) else [named]
         self._ends = frozenset(end for end in (*ends, self._tokenizer.eos_token_id) if end is not None)
@@ -340,7 +331,8 @@ class TransformersModel:
         ]
 
     def _row(self, request: GenerationRequest, left: int, longest: int) -> BatchRow:
-        sampling = self._own.fill(request.sampling)
+        unset = {name: it for name, it in self._own.items() if getattr(request.sampling, name) is None}
+        sampling = replace(request.sampling, **unset)
         generator = self._torch.Generator(device=self._model.device)
         if sampling.seed is None:
             generator.seed()

@@ -97,14 +97,12 @@ def _call_of_json(value: Any) -> WrittenCall | None:
 CallsOfMatch: TypeAlias = Callable[[re.Match[str]], tuple[WrittenCall, ...]]
 
 # Each body ends at its closing mark, or where the model was cut off.
-# In this order: Hermes, Qwen and Granite 4; Granite 3 and Phi 4 mini; Granite 20B; Phi 4 if instructed;
-# Nemotron.
+# In this order: Hermes, Qwen and Granite 4; Granite 3 and Phi 4 mini; Phi 4 if instructed; Nemotron.
 JSON_BODIES = tuple(
     re.compile(pattern, re.DOTALL)
     for pattern in (
         r"<tool_call>(?P<body>.*?)(?:</tool_call>|\Z)",
         r"<\|tool_call\|>(?P<body>.*?)(?:<\|/tool_call\|>|<\|tool_call\|>(?=\s*\Z)|\Z)",
-        r"<function_call>(?P<body>.*?)(?:</function_call>|(?=<function_call>)|\Z)",
         r"<tool_calls>(?P<body>.*?)(?:</tool_calls>|\Z)",
         r"<TOOLCALL>(?P<body>.*?)(?:</TOOLCALL>|\Z)",
         r"functools(?P<body>\[.*)\Z",
@@ -115,22 +113,12 @@ MISTRAL = re.compile(r"\[TOOL_CALLS\](?P<body>.*?)(?=\[TOOL_CALLS\]|\Z)", re.DOT
 _MISTRAL_NAMED = re.compile(
     r"\s*(?P<name>[\w.-]+)\s*(?:\[CALL_ID\]\w*)?\s*(?:\[ARGS\])?(?P<arguments>\s*\{.*)", re.DOTALL
 )
-FUNCTION_TAG = re.compile(
-    r"<function=(?P<name>[\w.-]+)>(?P<body>\s*\{.*?)(?:</function>|(?=<function=)|\Z)", re.DOTALL
-)
-FUNCTIONARY = re.compile(r"(?:\A|(?<=\n))>>>(?P<name>[\w.-]+)\n(?P<body>.*?)(?=\n>>>|\Z)", re.DOTALL)
-RECIPIENT_MARK = re.compile(
-    r"<\|recipient\|>\s*(?P<name>[\w.-]+)\s*<\|content\|>(?P<body>.*?)(?:<\|stop\|>|(?=<\|from\|>|<\|recipient\|>)|\Z)",
-    re.DOTALL,
-)
 DEEPSEEK = re.compile(
     r"<｜tool▁call▁begin｜>(?P<body>.*?)(?:<｜tool▁call▁end｜>|(?=<｜tool▁call▁begin｜>)|\Z)", re.DOTALL
 )
 _DEEPSEEK_AROUND = re.compile(r"<｜tool▁calls▁(?:begin|end)｜>|<｜tool▁outputs?▁\w+｜>")
 _FENCED_JSON = re.compile(r"```(?:json)?\s*(.*?)\s*(?:```|\Z)", re.DOTALL)
 PYTHON_TAG = "<|python_tag|>"
-_BUILT_IN = re.compile(r'\s*(?P<name>\w+)\.call\((?P<key>\w+)="(?P<value>.*)"\)\s*\Z', re.DOTALL)
-CODE_TOOLS = ("code_interpreter", "python", "ipython")
 
 
 def hermes_like(text: str, tools: Collection[ToolSpec]) -> CallsInText | None:
@@ -153,28 +141,6 @@ def mistral(text: str, tools: Collection[ToolSpec]) -> CallsInText | None:
     return collect_calls(MISTRAL, text, calls)
 
 
-def function_tags(text: str, tools: Collection[ToolSpec]) -> CallsInText | None:
-    """Read ``<function=NAME>{…}</function>``: functionary 3.1, and Llama 3 with tools of one's own."""
-    return collect_calls(FUNCTION_TAG, text, _calls_of_match)
-
-
-def functionary(text: str, tools: Collection[ToolSpec]) -> CallsInText | None:
-    """Read messages with recipients: ``>>>NAME`` on a line, or ``<|recipient|>NAME``; ``all`` is the user."""
-    for pattern in (RECIPIENT_MARK, FUNCTIONARY):
-        matches = list(pattern.finditer(text))
-        if matches:
-            calls = tuple(
-                call for match in matches if match["name"] != "all" for call in _calls_of_match(match)
-            )
-            texts = [match["body"].strip() for match in matches if match["name"] == "all"]
-            return CallsInText(calls, "\n".join(texts))
-    return None
-
-
-def _calls_of_match(match: re.Match[str]) -> tuple[WrittenCall, ...]:
-    return (WrittenCall(match["name"], match["body"].strip() or "{}"),)
-
-
 def deepseek(text: str, tools: Collection[ToolSpec]) -> CallsInText | None:
     """Read DeepSeek's marks: V3 and R1 write ``function``, a name and fenced JSON, V3.1 name and JSON."""
 
@@ -192,22 +158,10 @@ def deepseek(text: str, tools: Collection[ToolSpec]) -> CallsInText | None:
 
 
 def llama(text: str, tools: Collection[ToolSpec]) -> CallsInText | None:
-    """Read what follows ``<|python_tag|>``: JSON, ``NAME.call(query="…")``, or code for a code tool."""
-    before, mark, body = text.partition(PYTHON_TAG)
-    if not mark:
-        return None
-    body = body.replace(PYTHON_TAG, ";")
-    built_in = _BUILT_IN.match(body)
-    if built_in:
-        call = WrittenCall(built_in["name"], json_text({built_in["key"]: built_in["value"]}))
-        return CallsInText((call,), before)
-    if calls := json_calls(body):
-        return CallsInText(calls, before)
-    for tool in tools:
-        keys = list(tool.parameters.get("properties", {}))
-        if tool.name in CODE_TOOLS and keys:
-            return CallsInText((WrittenCall(tool.name, json_text({keys[0]: body.strip()})),), before)
-    return CallsInText((), text)
+    """Read JSON behind ``<|python_tag|>``."""
+    before, _, body = text.partition(PYTHON_TAG)
+    calls = json_calls(body.replace(PYTHON_TAG, ";"))
+    return CallsInText(calls, before) if calls else None
 
 
 def collect_calls(pattern: re.Pattern[str], text: str, calls_of: CallsOfMatch) -> CallsInText | None:
@@ -238,20 +192,13 @@ GLM = re.compile(
 _GLM_PARAMETER = re.compile(
     r"<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)(?:</arg_value>|(?=<arg_key>)|\Z)", re.DOTALL
 )
-INVOKE = re.compile(
-    r'<(?:｜DSML｜)?invoke name="(?P<name>[^"]+)">(?P<body>.*?)(?P<end></(?:｜DSML｜)?invoke>|\Z)', re.DOTALL
-)
-_INVOKE_PARAMETER = re.compile(
-    r'<(?:｜DSML｜)?parameter name="([^"]+)"([^>]*)>(.*?)(?:</(?:｜DSML｜)?parameter>|\Z)', re.DOTALL
-)
-_INVOKE_AROUND = re.compile(r"</?(?:｜DSML｜)?(?:function_calls|tool_calls)>|</?minimax:tool_call>")
 GEMMA = re.compile(
     r"(?:<start_function_call>|<\|tool_call>)\s*call:(?P<name>[\w.-]+)(?P<body>\{.*?)"
     r"(?:<end_function_call>|<tool_call\|>|(?=<start_function_call>|<\|tool_call>)|\Z)",
     re.DOTALL,
 )
 _GEMMA_QUOTE = re.compile(r'<escape>|<\|"\|>')
-_CLOSING_TAGS = ("</parameter>", "</｜DSML｜parameter>", "</arg_value>")
+_CLOSING_TAGS = ("</parameter>", "</arg_value>")
 _GEMMA_KEY = re.compile(r"([{,]\s*)([A-Za-z_][\w.-]*)\s*:")
 
 
@@ -280,19 +227,6 @@ def glm(text: str, tools: Collection[ToolSpec]) -> CallsInText | None:
     return collect_calls(GLM, text, call) if "<arg_key>" in text else None
 
 
-def invoke_tags(text: str, tools: Collection[ToolSpec]) -> CallsInText | None:
-    """Read ``<invoke name="NAME"><parameter name="KEY">…``: DeepSeek V3.2, and MiniMax."""
-
-    def call(match: re.Match[str]) -> tuple[WrittenCall, ...]:
-        pairs = [
-            (key, value if 'string="false"' not in flags else _JsonText(value))
-            for key, flags, value in _INVOKE_PARAMETER.findall(match["body"])
-        ]
-        return (_typed_call(match, pairs, tools),)
-
-    return collect_calls(INVOKE, _INVOKE_AROUND.sub("", text), call)
-
-
 def gemma(text: str, tools: Collection[ToolSpec]) -> CallsInText | None:
     """Read ``call:NAME{key:<escape>text<escape>,n:3}``: FunctionGemma, and Gemma 4 with its own quotes."""
 
@@ -306,10 +240,6 @@ def gemma(text: str, tools: Collection[ToolSpec]) -> CallsInText | None:
         return (WrittenCall(match["name"], "".join(texts)),)
 
     return collect_calls(GEMMA, text, call)
-
-
-class _JsonText(str):
-    """A text that is JSON, regardless of the schema."""
 
 
 def _typed_call(
@@ -328,13 +258,12 @@ def _typed_value(text: str, schema: Any) -> Any:
     types = schema.get("type") if isinstance(schema, Mapping) else None
     wanted = {types} if isinstance(types, str) else set(types or ())
     plain = text.strip()
-    is_text = not isinstance(text, _JsonText) and (not wanted or "string" in wanted)
-    if is_text and not ("null" in wanted and plain == "null"):
+    if (not wanted or "string" in wanted) and not ("null" in wanted and plain == "null"):
         return text
     try:
         return json.loads({"True": "true", "False": "false", "None": "null"}.get(plain, plain))
     except (ValueError, RecursionError):
-        return str(text)
+        return text
 
 
 MOST_CODE = 20_000
@@ -414,15 +343,12 @@ CallReader: TypeAlias = Callable[[str, Collection[ToolSpec]], CallsInText | None
 # Readers of the forms of calls, those with the clearest marks first. The first that finds a call decides.
 CALL_FORMATS: Sequence[CallReader] = (
     deepseek,
-    invoke_tags,
     gemma,
     qwen_coder,
-    function_tags,
     glm,
     mistral,
     hermes_like,
     llama,
-    functionary,
     fenced_calls,
     bare_json,
     bare_python,
@@ -438,7 +364,7 @@ class WrittenReply(FrozenValue, frozen=True):
 
 
 # Ends of a prompt with which the model's reply already begins.
-REPLY_OPENINGS = (">>>", "<think>", "[THINK]", "<seed:think>", "<|channel>thought", "◁think▷")
+REPLY_OPENINGS = ("<think>", "[THINK]", "<seed:think>", "<|channel>thought", "◁think▷")
 
 
 def opening_of(prompt: str) -> str:
@@ -456,9 +382,8 @@ def read_reply_text(text: str, tools: Collection[ToolSpec]) -> WrittenReply:
         reply = split_thoughts("".join(it.written for it in harmony if not it.recipient))
         return WrittenReply(reply.text.strip(), reply.reasoning, tuple(calls))
     rest, reasoning = split_thoughts(text)
-    # functionary writes answers to the user like calls, so its marks are read without tools, too.
-    for read in CALL_FORMATS if tools else (functionary,):
+    for read in CALL_FORMATS if tools else ():
         written = read(rest, tools)
         if written is not None and (written.calls or written.text != rest):
-            return WrittenReply(written.text.strip(), reasoning, written.calls if tools else ())
+            return WrittenReply(written.text.strip(), reasoning, written.calls)
     return WrittenReply(rest.strip(), reasoning)
