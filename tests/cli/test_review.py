@@ -188,7 +188,6 @@ def sit(here: Path, pool: ReviewPool) -> Any:
         meant = [trial for trial in pool.trials if not tasks or trial.entry.key.task in tasks]
         labels = LabelFile(LABELS, pool.rubric, scale)
         person = Person(answers)
-        person.seen += ["half a line was cut off"] if labels.repaired else []
         trials = chosen_trials(meant, (), None, seed)
         Review(pool.rubric, trials, labels, lambda trial: run.trial(trial.entry), blind).sit(person)
         return person
@@ -262,17 +261,6 @@ def test_the_order_hangs_on_the_seed_alone(sit: Any) -> None:
     assert any(sit(skipped, seed=seed).tasks != every for seed in (1, 2, 3))
 
 
-def test_half_a_line_is_cut_off(sit: Any) -> None:
-    """A crash while writing costs its own line and no other; what comes after it has its own lines."""
-    sit(["5", "4", "3"])
-    LABELS.write_bytes(LABELS.read_bytes()[:-9])
-
-    done = sit(["1", "2"])
-
-    assert "half a line was cut off" in done.seen
-    assert [line["scores"] for line in lines()] == [{"order": 5, "tone": 4}, {"order": 1, "tone": 2}]
-
-
 def test_each_answer_is_on_disk_before_the_next_question(sit: Any) -> None:
     """Whatever ends the program between two answers, all that were given are there."""
     person = sit(["5", "4", "n", "a note", "3", "u"])
@@ -283,13 +271,17 @@ def test_each_answer_is_on_disk_before_the_next_question(sit: Any) -> None:
     assert [*read_labels(LABELS, rubric())[1].labels] == ["order"]
 
 
-def test_two_terminals_lose_nothing(sit: Any) -> None:
-    """What somebody else wrote into the file meanwhile stays, and no id stands there twice."""
+def test_what_was_written_by_hand_meanwhile_stays(sit: Any) -> None:
+    """Each answer goes into the file as it is on disk, in the line of its id; a last line needs no end."""
     values = {"task": "Write.", "answer": "so"}
-    first, second = LabelFile(LABELS, rubric(), (1, 5)), LabelFile(LABELS, rubric(), (1, 5))
-    for file, id in ((first, "a"), (second, "b"), (first, "b"), (second, "c"), (first, "a")):
-        file.write(id, {**values, "task": id}, PersonLabels({"order": 1}))
-    assert [line["id"] for line in lines()] == ["a", "b", "c"]
+    file = LabelFile(LABELS, rubric(), (1, 5))
+    file.write("a", values, PersonLabels({"order": 1}))
+    own = json.dumps({"id": "b", "input": "By hand.", "output": "so", "scores": {"order": 5}})
+    LABELS.write_text(LABELS.read_text(encoding="utf-8") + own, encoding="utf-8")
+    for id, score in (("c", 3), ("a", 2)):
+        file.write(id, {**values, "task": id}, PersonLabels({"order": score}))
+    assert [(line["id"], line["scores"]["order"]) for line in lines()] == [("a", 2), ("b", 5), ("c", 3)]
+    assert LABELS.read_bytes().endswith(b"}\n")
 
 
 def test_no_secret_is_written(here: Path) -> None:
@@ -407,7 +399,7 @@ def test_a_rubric_of_nobody_shows_what_every_trial_has(typed: Any) -> None:
     ],
 )
 def test_a_mistake_is_one_line(typed: Any, options: Sequence[str], complaint: str) -> None:
-    """Nothing is asked then, and nothing is written."""
+    """Nothing is written then."""
     refused = typed(["3"], *options)
     assert (refused.status, refused.err.count("\n")) == (2, 1)
     assert refused.err.startswith(f"agenteval: {complaint}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +17,6 @@ from pytest_agenteval.calibration.labels import (
 )
 from pytest_agenteval.compare.scoring.agreement import krippendorff_alpha, mean_absolute_error
 from pytest_agenteval.graders.judge.rubric import Rubric
-from pytest_agenteval.processes.files import file_lock
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.store.record_files import replacing
 from pytest_agenteval.text.errors import ProblemsFound, UndefinedStatistic, UsageMistake
@@ -45,24 +43,18 @@ NO_LABELS = PersonLabels()
 class LabelFile:
     """The labels of one person by one rubric, as ``agenteval calibrate`` reads them.
 
-    A new example is appended in one write; a changed one replaces the whole file at once. A program that is
-    killed in between leaves at most half a line at the end, which is cut off when the file is next opened,
-    before anything is read. ``scale`` is what new labels are on; each line holds its own.
+    Each write replaces the whole file at once, so that no crash leaves half a line. ``scale`` is what new
+    labels are on; each line holds its own.
     """
 
     def __init__(self, path: Path, rubric: Rubric, scale: Scale, labeller: str = "") -> None:
         self.path, self.scale, self.labeller, self._rubric = path, scale, labeller, rubric
-        self.repaired = False
         # Calibrations read CSV files too, but those have no column for the scale, which each line here holds.
         if path.suffix.lower() not in JSON_LINES:
             raise UsageMistake(f"{path}: expected a file of labels that ends in .jsonl")
-        with _as_usage_mistakes(path):
-            if path.exists():
-                self._repair()
         self._by_id: dict[str, PersonLabels] = {}
         self._ids: dict[str, str] = {}
         self._read()
-        self._size = path.stat().st_size if path.exists() else 0
 
     def id_for(self, id: str, values: Mapping[str, str]) -> str:
         """Give the id under which these values stand in the file: that of an equal example, else ``id``."""
@@ -72,16 +64,6 @@ class LabelFile:
     def labels_of(self, id: str) -> PersonLabels:
         """Give the labels of an example; none where the file does not have it."""
         return self._by_id.get(id, NO_LABELS)
-
-    def check_writable(self) -> None:
-        """Raise UsageMistake where labels cannot be written, before a person has spent time on one."""
-        with _as_usage_mistakes(self.path):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            is_new = not self.path.exists()
-            # Opening for appending tries the very right that a label needs, and changes no content.
-            self.path.open("ab").close()
-            if is_new:
-                self.path.unlink()
 
     def write(self, id: str, values: Mapping[str, str], labels: PersonLabels) -> None:
         """Put an example's labels on disk, and return when they are there."""
@@ -99,37 +81,17 @@ class LabelFile:
         fields |= {"note": labels.note} if labels.note else {}
         text = json.dumps(KNOWN_SECRETS.value(fields), ensure_ascii=False)
         # A model may reply half of a surrogate pair, which UTF-8 cannot hold: it is written as JSON's escape.
-        line = f"{text}\n".encode(errors="backslashreplace")
+        line = text.encode(errors="backslashreplace")
         with _as_usage_mistakes(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            # Two terminals may label into one file at the same time, and neither may lose a label.
-            with file_lock(self.path):
-                size = self.path.stat().st_size if self.path.exists() else 0
-                # The label was changed, or somebody else wrote since: the line may be anywhere in the file.
-                if id in self._by_id or size != self._size:
-                    self._replace(id, line)
-                else:
-                    with self.path.open("ab") as file:
-                        file.write(line)
-                        file.flush()
-                        os.fsync(file.fileno())
-                self._size = self.path.stat().st_size
+            # From disk and not from memory: the person may have changed the file by hand since.
+            lines = self.path.read_bytes().splitlines() if self.path.exists() else []
+            place = next((at for at, old in enumerate(lines) if _id_in(old) == id), len(lines))
+            lines[place : place + 1] = [line]
+            with replacing(self.path) as beside:
+                beside.write_bytes(b"".join(each + b"\n" for each in lines))
         self._by_id[id] = labels
         self._ids[json_digest(KNOWN_SECRETS.value(values))] = id
-
-    def _repair(self) -> None:
-        """Cut off half a line at the end, or add the line break that a whole line lacks."""
-        with file_lock(self.path), self.path.open("r+b") as file:
-            data = file.read()
-            if not data or data.endswith(b"\n"):
-                return
-            start = data.rfind(b"\n") + 1
-            # A whole line that lacks only its line break is a label, and stays.
-            if _object_in(data[start:]) is not None:
-                file.write(b"\n")
-            else:
-                file.truncate(start)
-                self.repaired = True
 
     def _read(self) -> None:
         """Read what the file holds; raises ProblemsFound where calibrate could not read it either."""
@@ -158,27 +120,13 @@ class LabelFile:
         (low, high), (new_low, new_high) = scale, self.scale
         return new_low + (score - low) / (high - low) * (new_high - new_low)
 
-    def _replace(self, id: str, line: bytes) -> None:
-        """Write the file again with this line in the place of the example's old one, else at the end."""
-        # Read from disk and not from memory, which lacks what others wrote since.
-        lines = self.path.read_bytes().splitlines(keepends=True) if self.path.exists() else []
-        places = [place for place, old in enumerate(lines) if (_object_in(old) or {}).get("id") == id]
-        # Two programs may both have appended the example: one line of it stays, as ids are unique.
-        lines = [old for place, old in enumerate(lines) if place not in places[1:]]
-        if places:
-            lines[places[0]] = line
-        else:
-            lines.append(line)
-        with replacing(self.path) as beside:
-            beside.write_bytes(b"".join(lines))
 
-
-def _object_in(line: bytes) -> dict[str, Any] | None:
+def _id_in(line: bytes) -> Any:
     try:
         row = json.loads(line)
     except ValueError:
         return None
-    return row if isinstance(row, dict) else None
+    return row.get("id") if isinstance(row, dict) else None
 
 
 @contextmanager

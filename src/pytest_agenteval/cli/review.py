@@ -130,10 +130,7 @@ def _hold_review(run: Run, args: argparse.Namespace, words: Sequence[str]) -> tu
     labels = LabelFile(path, pool.rubric, scale, args.labeller)
     sitting = Review(pool.rubric, trials, labels, lambda each: run.trial_if_readable(each.entry), args.blind)
     command = calibrate_command(path, pool.rubric, args.rubric, folder, tasks)
-    _print_plain(opening_lines(summarize(run.name, pool, sitting, labels, command), labels.repaired))
-    if sitting.left:
-        # Before the first question: no answer may be lost.
-        labels.check_writable()
+    _print_plain(opening_lines(summarize(run.name, pool, sitting, labels, command)))
     status = _ask_labeller(sitting, args) if sitting.left else 0
     summary = summarize(run.name, pool, sitting, labels, command)
     _print_plain(closing_lines(summary))
@@ -492,15 +489,13 @@ def summarize(run: str, pool: ReviewPool, review: Review, labels: LabelFile, cal
     )
 
 
-def opening_lines(summary: ReviewSummary, repaired: bool) -> Iterator[str]:
+def opening_lines(summary: ReviewSummary) -> Iterator[str]:
     trials = pluralize(summary.done + summary.left, "trial")
     yield f"{summary.run}, rubric {summary.rubric}: {trials}, {summary.done} labelled, {summary.left} to go"
     if summary.left_out:
         reasons = ", ".join(f"{count} {why}" for why, count in summary.left_out.items())
         yield f"left out: {reasons}"
     yield f"labels: {summary.file}"
-    if repaired:
-        yield "half a line at the end of it, which a crash left behind, was cut off"
 
 
 def closing_lines(summary: ReviewSummary) -> Iterator[str]:
