@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -28,8 +27,6 @@ from tests.benchmarks.ko_agentbench.importer.made_up_clone import (
     small_clone,
     task,
 )
-
-LISTED = [{"tool": "T", "args": [1]}]
 
 
 @pytest.fixture
@@ -148,10 +145,7 @@ def test_the_failing_tool_of_a_task_fails_on_purpose(clone: Path, to: Path) -> N
 def test_of_several_answers_to_a_call_one_is_kept(
     clone: Path, to: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An entry that can be reached wins, else the newest; retired tools are left out; all is counted.
-
-    Which entry won over which is listed, for whoever doubts an answer.
-    """
+    """An entry that can be reached wins, else the newest; retired tools are left out; all is counted."""
     args = {"keyword": "한빛역 도서관"}
     cached(clone, "PlaceSearch_kakao", args, {"places": []}, "2026-02-02T00:00:00", key="ab" * 32)
     for day, key in (("01", "cd" * 32), ("03", "ef" * 32), ("02", "12" * 32)):
@@ -174,8 +168,7 @@ def test_of_several_answers_to_a_call_one_is_kept(
     assert "2 recorded calls of 2 tools, 1 of them stale" in out
     assert "2 collisions, 1 files of retired tools left out, 1 without data" in out
     page = (to / "evals" / "ko-agentbench" / "ANOMALIES.md").read_text(encoding="utf-8")
-    assert '- `AddressToCoord_kakao {"address":"한빛동 1"}`: efefefefefef kept, left out 1212' in page
-    assert "121212121212, cdcdcdcdcdcd (another answer)" in page
+    assert "2 collisions, 1 files of retired tools left out" in page
 
 
 def test_a_logged_result_becomes_a_trial_with_everything_the_log_says(clone: Path, to: Path) -> None:
@@ -340,23 +333,13 @@ def test_what_cannot_be_written_is_said_in_a_sentence(clone: Path, to: Path) -> 
 def test_a_clone_may_lack_all_but_tasks(clone: Path, to: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Without cache and logs there are task files alone, and the suite names no cassettes."""
     bare = clone.parent / "bare"
-    dump(bare / "bench" / "tasks" / "L1.json", [[task("L1-001")]])
+    dump(bare / "bench" / "tasks" / "L1.json", [task("L1-001")])
 
     assert agenteval_import("ko-agentbench", bare, "--to", to) == 0
 
     suite = yaml.safe_load((to / "evals" / "ko-agentbench" / "suite.yaml").read_text(encoding="utf-8"))
     assert "cassettes" not in suite
     assert "1 tasks" in capsys.readouterr().out
-
-
-def test_tasks_may_stand_one_on_a_line(clone: Path, to: Path) -> None:
-    """The benchmark's loader reads an object a line too, and so do we."""
-    lines = "\n".join(json.dumps(task(id), ensure_ascii=False) for id in ("L2-001", "L2-002"))
-    (clone / "bench" / "tasks" / "L2.json").write_text(lines, encoding="utf-8")
-
-    agenteval_import("ko-agentbench", clone, "--to", to, "--no-runs")
-
-    assert read_task(to, "L2-002")["id"] == "L2-002"
 
 
 def test_what_is_no_clone_is_refused(tmp_path: Path, clone: Path, to: Path) -> None:
@@ -395,11 +378,10 @@ def test_broken_json_is_told_by_its_line_and_nothing_is_written(clone: Path, to:
 @pytest.mark.parametrize(
     ("level", "content", "message"),
     [
-        ("L1", [7], "[0]\n  expected: a task"),
-        ("L1", [{"task_id": "L1 001", "instruction": "?"}], "[0].task_id\n  expected: an id with no space"),
-        ("L1", [{"task_id": "L1-001"}], "[0].instruction\n  expected: a text"),
-        ("L6", [task("L6-001", conversation_tracking=[1])], "[0].conversation_tracking\n  expected: a map"),
-        ("L1", [task("L1-001", golden_action=LISTED)], "[0].T.args\n  expected: arguments"),
+        ("L1", [7], ": [0]\n  expected: a task"),
+        ("L1", [{"task_id": "L1 001", "instruction": "?"}], ": [0].task_id\n  expected: an id with no space"),
+        ("L1", [{"task_id": "L1-001"}], ": [0].instruction\n  expected: a text"),
+        ("L6", {}, "\n  expected: a list of tasks"),
     ],
 )
 def test_a_task_of_another_shape_is_told_by_its_place(
@@ -411,54 +393,7 @@ def test_a_task_of_another_shape_is_told_by_its_place(
     with pytest.raises(ProblemsFound) as refused:
         agenteval_import("ko-agentbench", clone, "--to", to)
 
-    assert f"{path}: {message}" in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        ({"execution_time": "fast"}, "results[0].execution_time\n  expected: a number"),
-        ({"execution_time": float("nan")}, "results[0].execution_time\n  expected: a number"),
-        ({"token_usage": [42]}, "results[0].token_usage\n  expected: a map"),
-        ({"ttft_stats": "slow"}, "results[0].ttft_stats\n  expected: a map"),
-    ],
-)
-def test_a_result_of_another_shape_is_told_by_its_place(
-    clone: Path, to: Path, more: dict[str, object], message: str
-) -> None:
-    """A figure of a log that is none is a problem with file and key, and nothing is written."""
-    path = log(clone, "L1", result("L1-001", **more))
-
-    with pytest.raises(ProblemsFound) as refused:
-        agenteval_import("ko-agentbench", clone, "--to", to)
-
-    assert f"{path}: {message}" in str(refused.value)
-    assert not to.exists()
-
-
-@pytest.mark.parametrize(
-    ("level", "message"),
-    [
-        ([7], "by_level.L1\n  expected: a level"),
-        ({"task_evaluations": ["L1-001"]}, "by_level.L1.task_evaluations[0]\n  expected: a task"),
-        (
-            {"task_evaluations": [{"metrics": {"SR": {"details": 5}}}]},
-            "task_evaluations[0]\n  expected: a task",
-        ),
-    ],
-)
-def test_a_report_of_another_shape_is_told_by_its_place(
-    clone: Path, to: Path, level: object, message: str
-) -> None:
-    """Verdicts are not guessed from what is no evaluation of the benchmark's."""
-    report = {"summary": {"model": MODEL, "execution_date": "20260301"}, "by_level": {"L1": level}}
-    dump(clone / "reports" / "small" / "evaluation_report.json", report)
-
-    with pytest.raises(ProblemsFound) as refused:
-        agenteval_import("ko-agentbench", clone, "--to", to)
-
-    assert message in str(refused.value)
-    assert not to.exists()
+    assert f"{path}{message}" in str(refused.value)
 
 
 def test_a_golden_path_that_is_none_is_an_oddity(clone: Path, to: Path) -> None:

@@ -5,20 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from pytest_agenteval import Problem, ProblemsFound, UsageMistake, misshapen, read_json, read_text
+from pytest_agenteval import UsageMistake, misshapen, read_json
 from pytest_agenteval.benchmarks.ko_agentbench.graders import LEVELS
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.store.imported_runs import not_json, read_all
+from pytest_agenteval.store.imported_runs import read_all
 from pytest_agenteval.text.json_values import canonical_json
-
-T = TypeVar("T")
 
 
 class Finding(FrozenValue, frozen=True):
@@ -81,9 +79,8 @@ class Clone(FrozenValue, frozen=True):
         return self.root / "logs" / "benchmark_results" / "by_model"
 
     def tasks(self) -> tuple[SourceTask, ...]:
-        """Read every task; raises ProblemsFound with all that cannot be read."""
-        by_file = read_each(self._task_files(), lambda path: list(_tasks_of(path)))
-        return tuple(task for tasks in by_file for task in tasks)
+        """Read every task; raises ProblemsFound for a file that cannot be read."""
+        return tuple(task for path in self._task_files() for task in _tasks_of(path))
 
     def _task_files(self) -> list[Path]:
         return [path for level in LEVELS if (path := self.root / f"bench/tasks/{level}.json").is_file()]
@@ -108,8 +105,10 @@ def actions(turn: Fields) -> tuple[Fields, ...]:
 
 
 def _tasks_of(path: Path) -> Iterator[SourceTask]:
-    level = path.stem
-    for index, fields in enumerate(_entries(path)):
+    tasks = read_json(path)
+    if not isinstance(tasks, list):
+        raise misshapen(path, "a list of tasks", tasks)
+    for index, fields in enumerate(tasks):
         if not isinstance(fields, dict):
             raise misshapen(path, "a task: a JSON object", fields, index)
         for key in ("task_id", "instruction"):
@@ -119,65 +118,11 @@ def _tasks_of(path: Path) -> Iterator[SourceTask]:
         if not re.fullmatch(r"[^\s/\\:\[\]]+", fields["task_id"]):
             expected = "an id with no space, slash, colon or bracket"
             raise misshapen(path, expected, fields["task_id"], index, "task_id")
-        tracking = fields.get("conversation_tracking")
-        for key in ("conversation_tracking", "error_injection"):
-            if not isinstance(fields.get(key), dict | None):
-                raise misshapen(path, "a map", fields[key], index, key)
-        context = (tracking or {}).get("evaluation_context")
-        if not isinstance(context, dict | None):
-            raise misshapen(path, "a map", context, index, "conversation_tracking", "evaluation_context")
-        turn_actions = [action for turn in maps((tracking or {}).get("turns")) for action in actions(turn)]
-        options = maps(fields.get("fallback_options"))
-        for call in (*maps(fields.get("golden_action")), *options, *turn_actions):
-            if not isinstance(call.get("args"), dict | None):
-                raise misshapen(path, "arguments: a map", call["args"], index, str(call.get("tool")), "args")
-        yield SourceTask(fields["task_id"], level, path, fields)
-
-
-def _entries(path: Path) -> list[Any]:
-    """Read what the benchmark's loader reads: an array, one in an array, one object, or an object a line."""
-    text = read_text(path)
-    try:
-        value = json.loads(text)
-    except ValueError as broken:
-        if text.lstrip()[:1] != "{":
-            raise ProblemsFound([not_json(path, broken)]) from None
-    else:
-        # Of arrays in an array, its loader reads the first one only.
-        if isinstance(value, list) and value and isinstance(value[0], list):
-            return value[0]
-        return value if isinstance(value, list) else [value]
-    values = []
-    for number, line in enumerate(text.splitlines(), start=1):
-        try:
-            values += [json.loads(line)] if line.strip() else []
-        except ValueError as broken:
-            raise ProblemsFound([not_json(path, broken, number)]) from None
-    return values
+        yield SourceTask(fields["task_id"], path.stem, path, fields)
 
 
 def maps(value: Any) -> tuple[Fields, ...]:
     return tuple(item for item in value if isinstance(item, dict)) if isinstance(value, list) else ()
-
-
-def read_each(paths: Iterable[Path], read: Callable[[Path], T]) -> list[T]:
-    """Read every path; raises ProblemsFound with the problems of all of them."""
-    values, problems = list[T](), list[Problem]()
-    for path in paths:
-        try:
-            values.append(read(path))
-        except ProblemsFound as broken:
-            problems += broken.problems
-    if problems:
-        raise ProblemsFound(problems)
-    return values
-
-
-def read_object(path: Path) -> Fields:
-    value = read_json(path)
-    if not isinstance(value, dict):
-        raise misshapen(path, "a JSON object", value)
-    return value
 
 
 def declared_turn(task: SourceTask) -> int:
@@ -274,32 +219,27 @@ def _convert(value: Any, kind: str) -> Any:
 
 
 class CachedCall(FrozenValue, frozen=True):
-    """One entry: a call's normalised arguments and what the tool gave; ``stale`` when no key leads to it.
-
-    ``file`` is the name of its file, without the ending: the key that once led to it.
-    """
+    """One entry: a call's normalised arguments and what the tool gave; ``stale`` when no key leads to it."""
 
     tool: str
     args: Mapping[str, Any]
     data: Any
     created_at: str
     stale: bool
-    file: str
 
 
 @dataclass(slots=True)
 class Cache:
-    """The entries by tool and arguments, and what became of the others.
+    """The entries by tool and arguments, and what became of the other files.
 
-    ``read`` counts files, ``retired`` those of tools that are no more; ``nulls`` are those without data.
-    ``collisions`` are entries for the same call: the preferred one, and the others.
+    ``retired`` counts those of tools that are no more, ``nulls`` those without data, and ``collisions`` the
+    calls that several files answer: one that a key of today leads to is taken, else the newest.
     """
 
     entries: dict[str, dict[str, CachedCall]] = field(default_factory=lambda: defaultdict(dict))
-    read: int = 0
-    collisions: list[tuple[CachedCall, Sequence[CachedCall]]] = field(default_factory=list)
-    retired: Counter[str] = field(default_factory=Counter)
-    nulls: list[str] = field(default_factory=list)
+    retired: int = 0
+    collisions: int = 0
+    nulls: int = 0
 
     def find(self, tool: str, args: Mapping[str, Any]) -> CachedCall | None:
         """Give the entry of a call, written in any way that normalises to the same arguments."""
@@ -326,34 +266,18 @@ def read_cache(folder: Path) -> Cache:
     cache, calls_by_key = Cache(), defaultdict[tuple[str, str], list[CachedCall]](list)
     # The benchmark writes TOOL/xx/KEY.json; it once wrote xx/KEY.json.
     for path, entry in read_all(sorted([*folder.glob("*/??/*.json"), *folder.glob("??/*.json")])):
-        _check(path, entry)
-        cache.read += 1
         tool = entry["tool"]
-        if entry.get("data") is None:
-            cache.nulls.append(f"{tool}/{path.name}")
+        cache.nulls += entry.get("data") is None
         if tool not in catalogue():
-            cache.retired[tool] += 1
+            cache.retired += 1
             continue
         # Worked out anew from the raw call: declarations have changed
         # since, and the stored arguments were normalised by the old ones.
         args, key = cache_key(tool, entry.get("raw_args") or entry["input_params"])
         created_at = str(entry.get("created_at", ""))
-        call = CachedCall(tool, args, entry.get("data"), created_at, key != path.stem, path.stem)
+        call = CachedCall(tool, args, entry.get("data"), created_at, key != path.stem)
         calls_by_key[tool, canonical_json(args)].append(call)
-    for (tool, place), same_call in calls_by_key.items():
-        # An entry that a key of today leads to comes first, else the newest.
-        preferred = max(same_call, key=lambda call: (not call.stale, call.created_at))
-        cache.entries[tool][place] = preferred
-        if len(same_call) > 1:
-            cache.collisions.append((preferred, [call for call in same_call if call is not preferred]))
+    for (tool, place), calls in calls_by_key.items():
+        cache.entries[tool][place] = max(calls, key=lambda call: (not call.stale, call.created_at))
+        cache.collisions += len(calls) > 1
     return cache
-
-
-def _check(path: Path, entry: Any) -> None:
-    expected, found = "a cached call: key, tool, input_params, data", entry
-    if isinstance(entry, dict):
-        args = entry.get("raw_args") or entry.get("input_params")
-        if isinstance(args, dict | None) and isinstance(entry.get("tool"), str) and "input_params" in entry:
-            return
-        found = ", ".join(entry)
-    raise misshapen(path, expected, found)

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pytest_agenteval import (
     ImportedRun,
     Registry,
-    Trial,
     UsageMistake,
     add_common_arguments,
     replace_imported_runs,
 )
 from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import (
     Cache,
-    CachedCall,
     Clone,
     Finding,
     SourceTask,
@@ -38,19 +36,16 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.suite import (
     AGENT,
     KIND,
     NAME,
-    ImportedTask,
     cassette_folder,
     evals_folder,
     is_imported,
     task_files,
-    unread_keys,
     write_cassettes,
     write_suite,
 )
 from pytest_agenteval.benchmarks.ko_agentbench.importer.trials import trials_of
 from pytest_agenteval.store.imported_runs import imported_runs, leftover_lines, writing
 from pytest_agenteval.text.formatting import few_names
-from pytest_agenteval.text.json_values import compact_json
 
 REPORT_FILE = "ANOMALIES.md"
 # A new import replaces the runs of earlier commands that begin like this.
@@ -95,8 +90,6 @@ def _check_target(target: Path, args: argparse.Namespace) -> None:
     """Refuse to write over anything but an earlier import, and over that only by force."""
     if target.resolve().is_relative_to(Path(args.source).resolve()):
         raise UsageMistake(f"--to {target}: expected a folder outside of the clone {args.source}")
-    if target.exists() and not target.is_dir():
-        raise UsageMistake(f"--to {target}: expected a folder; it is a file")
     suite = evals_folder(target)
     if not args.runs_only and suite.exists() and not is_imported(suite):
         raise UsageMistake(f"{suite} is there already, and no import of Ko-AgentBench: nothing was written")
@@ -119,7 +112,12 @@ def _write_suite(
     page = evals_folder(target) / REPORT_FILE
     own = {page, *write_suite(target, suite_tasks, with_cassettes=bool(cache.entries))}
     own.update(write_cassettes(cache, cassette_folder(target)))
-    text = _render_report(findings, cache, suite_tasks, unread_keys(tasks))
+    recordings = [
+        f"{cache.entry_count} recorded calls of {len(cache.entries)} tools, {cache.stale} of them stale",
+        f"  {cache.collisions} collisions, {cache.retired} files of retired tools left out, "
+        f"{cache.nulls} without data",
+    ]
+    text = _render_report(findings, recordings)
     page.write_text(text, encoding="utf-8", newline="\n")
     # The user's own files, or of a task that the clone no longer has.
     folders = evals_folder(target), cassette_folder(target)
@@ -127,12 +125,9 @@ def _write_suite(
     others = sorted(path for path in there - own if path.parent.name != "__pycache__")
     odd = [finding.task for finding in findings if not finding.is_change]
     changed = len({finding.task for finding in findings if finding.is_change})
-    retired, nulls = cache.retired.total(), len(cache.nulls)
     lines = [
         f"{len(suite_tasks)} tasks: {Path(args.to, 'evals', 'ko-agentbench')}",
-        f"{cache.entry_count} recorded calls of {len(cache.entries)} tools, {cache.stale} of them stale",
-        f"  {len(cache.collisions)} collisions, {retired} files of retired tools left out, "
-        f"{nulls} without data",
+        *recordings,
         f"{len(odd)} oddities in {len(set(odd))} tasks, {changed} tasks changed: {page}",
     ]
     return lines, others
@@ -148,12 +143,10 @@ def _write_runs(
     """Grade all runs, then put them in the place of those imported before; say which."""
     by_id = _by_id(tasks)
 
-    async def grade_runs() -> list[list[Trial]]:
-        return [await trials_of(run, by_id, report_of(run, evaluations), clone.root) for run in logged]
-
     runs, unjudged = [], []
-    for run, trials in zip(logged, asyncio.run(grade_runs()), strict=True):
+    for run in logged:
         report = report_of(run, evaluations)
+        trials = asyncio.run(trials_of(run, by_id, report, clone.root))
         imported = ImportedRun(
             model=run.model,
             suite=NAME,
@@ -188,16 +181,13 @@ def _command(args: argparse.Namespace) -> tuple[str, ...]:
     return (*typed, *(f"--{flag.replace('_', '-')}" for flag in flags))
 
 
-def _render_report(
-    findings: Sequence[Finding], cache: Cache, tasks: Sequence[ImportedTask], left_out: Mapping[str, int]
-) -> str:
+def _render_report(findings: Sequence[Finding], recordings: Sequence[str]) -> str:
     # Many tasks have the same change: it is one line that names them all.
     by_text: dict[str, list[str]] = defaultdict(list)
     for change in (finding for finding in findings if finding.is_change):
         by_text[change.text].append(change.task)
     changes = [f"- {', '.join(ids)}: {text}" for text, ids in by_text.items()]
     odd = [f"- {finding.task}: {finding.text}" for finding in findings if not finding.is_change]
-    unread = [f"- `{key}` ({number} tasks)" for key, number in sorted(left_out.items())]
     return "\n".join(
         [
             "# What the import of Ko-AgentBench came upon",
@@ -207,66 +197,11 @@ def _render_report(
             "",
             *_section("Changes", changes),
             *_section("Oddities of the data, kept as they are", odd),
-            *_section("Keys of the data that no grader reads, left out", unread),
-            *_cassette_section(cache),
-            *(_answer_sections(tasks, cache) if cache.read else ()),
+            *_section("Cassettes", recordings),
         ]
     )
-
-
-def _cassette_section(cache: Cache) -> list[str]:
-    if not cache.read:
-        return ["## Cassettes", "", "The clone has no cache: there are no cassettes.", ""]
-    retired = ", ".join(f"{tool} {number}" for tool, number in sorted(cache.retired.items())) or "none"
-    rows = [
-        ("files read", cache.read),
-        ("calls kept", cache.entry_count),
-        ("of these stale: no key of today's leads to them, no other file has their arguments", cache.stale),
-        ("answered by several files: one that can be reached wins, else the newest", len(cache.collisions)),
-        ("files that lost to another one", sum(len(lost) for _, lost in cache.collisions)),
-        (f"files of tools that are no more, left out ({retired})", cache.retired.total()),
-        ("files without data", len(cache.nulls)),
-    ]
-    return _section("Cassettes", _table(("what", "number"), rows))
-
-
-def _answer_sections(tasks: Sequence[ImportedTask], cache: Cache) -> list[str]:
-    """Say which golden calls the cassettes answer, and list the calls that several files answer."""
-    calls: Counter[str] = Counter()
-    answered: Counter[str] = Counter()
-    stale: Counter[str] = Counter()
-    for task in tasks:
-        # An imported task has one grader: the group of its level.
-        for action in task.content["graders"][0]["config"].get("golden_action") or ():
-            if isinstance(action, Mapping) and action.get("tool"):
-                calls[task.level] += 1
-                entry = cache.find(action["tool"], action.get("args") or {})
-                answered[task.level] += entry is not None
-                stale[task.level] += entry is not None and entry.stale
-    head = ("level", "golden calls", "answered", "of these only by a stale file")
-    rows = [(level, calls[level], answered[level], stale[level]) for level in calls]
-    collisions = sorted(_collision_line(*collision) for collision in cache.collisions)
-    return [
-        *_section("Golden calls that the cassettes answer", _table(head, rows)),
-        *_section("Calls that several files answer", collisions),
-    ]
-
-
-def _collision_line(preferred: CachedCall, lost: Sequence[CachedCall]) -> str:
-    """Name the file that is used and those left out, those with the same answer apart."""
-    # Files are named by a long digest, of which the first digits tell one from another.
-    alike = [call.file[:12] for call in lost if call.data == preferred.data]
-    other = [call.file[:12] for call in lost if call.data != preferred.data]
-    by_answer = ((alike, "the same answer"), (other, "another answer"))
-    left_out = ", ".join(f"left out {', '.join(files)} ({what})" for files, what in by_answer if files)
-    call = f"{preferred.tool} {compact_json(preferred.args)}"
-    return f"- `{call}`: {preferred.file[:12]} kept, {left_out}"
 
 
 def _section(title: str, rows: Sequence[str]) -> list[str]:
     """Write a section of a Markdown page; one line says so where there is nothing to list."""
     return [f"## {title}", "", *(rows or ["Nothing."]), ""]
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
-    return [f"| {' | '.join(map(str, cells))} |" for cells in (head, ["---"] * len(head), *rows)]

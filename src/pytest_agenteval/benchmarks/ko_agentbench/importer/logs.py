@@ -7,7 +7,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import takewhile
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from pytest_agenteval import (
     Transcript,
     Usage,
     misshapen,
+    read_json,
 )
 from pytest_agenteval.benchmarks.ko_agentbench.graders import LEVELS
 from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import LOG_STATE
@@ -34,8 +34,6 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import (
     SourceTask,
     actions,
     declared_turn,
-    read_each,
-    read_object,
     turns_until,
 )
 from pytest_agenteval.records.record import FrozenValue
@@ -44,7 +42,6 @@ from pytest_agenteval.text.json_values import compact_json
 
 # The names of the folders of logs: 20251219_101500.
 STAMP = re.compile(r"(\d{4})(\d\d)(\d\d)_(\d\d)(\d\d)(\d\d)")
-ROLES = ("system", "user", "assistant", "tool")
 EVALUATED_KEYS = (
     "instruction", "golden_action", "arg_schema", "resp_schema", "minimum_steps", "data_flow",
     "error_injection", "fallback_options",
@@ -86,13 +83,13 @@ class Report(FrozenValue, frozen=True):
 
 def logged_runs(clone: Clone) -> list[LoggedRun]:
     """Read the logs of every model, in the order in which the models ran."""
-    runs = read_each((path for path in sorted(clone.logs.glob("*")) if path.is_dir()), _run_of)
+    runs = [_run_of(path) for path in sorted(clone.logs.glob("*")) if path.is_dir()]
     return sorted((run for run in runs if run is not None), key=lambda run: (run.started_at, run.model))
 
 
 def reports(clone: Clone) -> list[Report]:
     """Read every evaluation, newest first."""
-    evaluations = read_each(sorted(clone.root.glob("reports/*/evaluation_report.json")), _report)
+    evaluations = [_report(path) for path in sorted(clone.root.glob("reports/*/evaluation_report.json"))]
     return sorted(evaluations, key=lambda report: report.date, reverse=True)
 
 
@@ -107,9 +104,7 @@ def _run_of(folder: Path) -> LoggedRun | None:
     files = _latest(folder)
     if not files:
         return None
-    logs = {path: read_object(path) for path in files.values()}
-    for path, log in logs.items():
-        _check(path, log)
+    logs = {path: _read_object(path) for path in files.values()}
     results = [result for level, path in files.items() for result in _results(level, path, logs[path])]
     ended = [str(log["metadata"]["timestamp"]) for log in logs.values()]
     began = [_stamp(path.parent.name) for path in files.values()]
@@ -128,36 +123,9 @@ def _latest(folder: Path) -> dict[str, Path]:
     return {level: newest[level] for level in LEVELS if level in newest}
 
 
-def _check(path: Path, log: Fields) -> None:
-    about = log.get("metadata")
-    if not isinstance(about, dict) or not about.get("model") or not about.get("timestamp"):
-        raise misshapen(path, "a map with model and timestamp", about, "metadata")
-    if _time(str(about["timestamp"])) is None:
-        raise misshapen(path, "a time", about["timestamp"], "metadata", "timestamp")
-    if not isinstance(log.get("results"), list):
-        raise misshapen(path, "a list of results", log.get("results"), "results")
-    for index, result in enumerate(log["results"]):
-        if not isinstance(result, dict) or not isinstance(result.get("task_id"), str):
-            raise misshapen(path, "a result: a map with task_id", result, "results", index)
-        for name in ("conversation_log", "token_usage", "ttft_stats"):
-            if result.get(name) and not isinstance(result[name], dict):
-                raise misshapen(path, "a map", result[name], "results", index, name)
-        for name in ("execution_time", "steps_taken"):
-            number = result.get(name) or 0
-            if not isinstance(number, int | float) or not isfinite(number):
-                raise misshapen(path, "a number", number, "results", index, name)
-        for message in (result.get("conversation_log") or {}).get("messages") or []:
-            if not isinstance(message, dict) or message.get("role") not in ROLES:
-                expected = f"a message with a role: {', '.join(ROLES)}"
-                raise misshapen(path, expected, message, "results", index, "conversation_log", "messages")
-        for call in result.get("tool_calls") or []:
-            if not isinstance(call, dict):
-                raise misshapen(path, "a call: a map", call, "results", index, "tool_calls")
-
-
 def _results(level: str, path: Path, log: Fields) -> Iterator[LoggedResult]:
     """Give the results of a level; when each began follows from the end and from how long each took."""
-    ended = _time(str(log["metadata"]["timestamp"])) or datetime.min
+    ended = datetime.fromisoformat(log["metadata"]["timestamp"])
     results = log["results"]
     seconds = [float(result.get("execution_time") or 0) for result in results]
     for place, result in enumerate(results):
@@ -166,39 +134,24 @@ def _results(level: str, path: Path, log: Fields) -> Iterator[LoggedResult]:
 
 
 def _report(path: Path) -> Report:
-    whole = read_object(path)
-    about, levels = whole.get("summary"), whole.get("by_level")
-    if not isinstance(about, dict) or not isinstance(levels, dict):
-        raise misshapen(path, "an evaluation: summary and by_level", ", ".join(whole))
-    metrics = {task: own for name, level in levels.items() for task, own in _task_metrics(path, name, level)}
+    whole = _read_object(path)
+    about, levels = whole["summary"], whole["by_level"].values()
+    tasks = (task for level in levels for task in level.get("task_evaluations") or ())
+    metrics = {str(task.get("task_id")): task.get("metrics") or {} for task in tasks}
     date = str(about.get("execution_date") or "")
     return Report(path, str(about.get("model")), str(about.get("judge_model") or "judge"), date, metrics)
 
 
-def _task_metrics(path: Path, name: str, level: Any) -> Iterator[tuple[str, Mapping[str, Fields]]]:
-    if not isinstance(level, dict):
-        raise misshapen(path, "a level: a map", level, "by_level", name)
-    for index, task in enumerate(level.get("task_evaluations") or ()):
-        metrics = task.get("metrics") or {} if isinstance(task, dict) else None
-        if not isinstance(metrics, dict) or not all(
-            isinstance(entry, dict) and isinstance(entry.get("details"), dict | None)
-            for entry in metrics.values()
-        ):
-            expected = "a task: task_id, and metrics with a score and a map of details each"
-            raise misshapen(path, expected, task, "by_level", name, "task_evaluations", index)
-        yield str(task.get("task_id")), metrics
+def _read_object(path: Path) -> Fields:
+    value = read_json(path)
+    if not isinstance(value, dict):
+        raise misshapen(path, "a JSON object", value)
+    return value
 
 
 def _stamp(name: str) -> str:
     match = STAMP.fullmatch(name)
     return "{}-{}-{}T{}:{}:{}".format(*match.groups()) if match else ""
-
-
-def _time(text: str) -> datetime | None:
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        return None
 
 
 def task_changes(tasks: Mapping[str, SourceTask], runs: Sequence[LoggedRun]) -> Iterator[Finding]:

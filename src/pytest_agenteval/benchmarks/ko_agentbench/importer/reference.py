@@ -291,7 +291,7 @@ def find_oddities(tasks: Sequence[SourceTask], cache: Cache) -> list[Finding]:
     for task in tasks:
         for rule in RULES:
             texts_by_task[task.id] += rule(task)
-        if cache.read:
+        if cache.entries:
             texts_by_task[task.id] += _unrecorded(task, cache)
     for id, number in Counter(task.id for task in tasks).items():
         if number > 1:

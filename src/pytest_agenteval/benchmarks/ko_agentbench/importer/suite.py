@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -42,8 +41,6 @@ GRADED_BY = (
     "minimum_steps", "essential_tools", "data_flow", "minimum_sources", "error_injection",
     "fallback_options", "minimum_calls",
 )  # fmt: skip
-
-TAKEN = frozenset({*GRADED_BY, "task_id", "task_level", "task_category", "conversation_tracking"})
 # The kinds of failure in the data that we can act out; any other becomes OTHER_FAULT, and the report says so.
 FAULTS = frozenset({"timeout", "complete_unavailable", "data_not_available"})
 OTHER_FAULT = "complete_unavailable"
@@ -80,11 +77,6 @@ def offered_tools(task: SourceTask) -> list[str]:
     golden = [call["tool"] for call in task.golden]
     names = dict.fromkeys([*declared, *golden, *in_turns, *filter(None, expected), *fallbacks])
     return [name for name in names if name in catalogue()]
-
-
-def unread_keys(tasks: Sequence[SourceTask]) -> Counter[str]:
-    """Count the keys of the data that no task file holds."""
-    return Counter(key for task in tasks for key in task.fields if key not in TAKEN)
 
 
 def _task_file(task: SourceTask, cache: Cache, mode: str) -> ImportedTask:

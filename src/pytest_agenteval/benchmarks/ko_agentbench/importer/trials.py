@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -17,7 +17,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from pytest_agenteval import (
-    AgentEvalError,
     ChatMessage,
     ChatSettings,
     Digests,
@@ -61,7 +60,6 @@ from pytest_agenteval.compare.scoring.aggregates import trial_score
 from pytest_agenteval.engine.digests import versioned_digest
 from pytest_agenteval.graders.grader import asks_judges, trait_of
 from pytest_agenteval.graders.judge.rubric import RATIONALE
-from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.text.json_values import json_digest
 
 
@@ -154,31 +152,13 @@ def _reason(details: Mapping[str, Any]) -> str:
     return str(details.get("reason") or details.get("llm_reason") or NO_REASON)
 
 
-class LogGrader(FrozenValue, frozen=True):
-    """A grader of a logged result; a grade in its place where the log's own settings are wrong."""
-
-    label: str
-    grader: Grader | Grade
-
-    async def grade(self, evidence: Evidence, judges: Sequence[PublishedJudge]) -> Grade:
-        grader = self.grader
-        if isinstance(grader, Grade):
-            return grader
-        threshold: float = trait_of(grader, "threshold")
-        if asks_judges(grader):
-            grader = grader.with_judges(judges)
-        answer: Any = grader.grade(evidence)
-        grade: Grade = await answer if inspect.isawaitable(answer) else answer
-        return replace(grade, grader=self.label, threshold=threshold)
-
-
-def _graders(logged: LoggedResult, config: Mapping[str, Any]) -> Iterator[LogGrader]:
-    for name, label in GROUPS[f"ko_{logged.level}"]:
-        try:
-            yield LogGrader(label, _factory(name)(**config))
-        except (AgentEvalError, ValueError, TypeError) as refused:
-            # The log's own settings are wrong: the grade is undecided, as it was for the benchmark.
-            yield LogGrader(label, Grade(label, None, f"the log's task cannot be graded: {refused}"))
+async def _grade(label: str, grader: Grader, evidence: Evidence, judges: Sequence[PublishedJudge]) -> Grade:
+    threshold: float = trait_of(grader, "threshold")
+    if asks_judges(grader):
+        grader = grader.with_judges(judges)
+    answer: Any = grader.grade(evidence)
+    grade: Grade = await answer if inspect.isawaitable(answer) else answer
+    return replace(grade, grader=label, threshold=threshold)
 
 
 def _grader_config(logged: LoggedResult) -> dict[str, Any]:
@@ -218,22 +198,17 @@ async def _trial(
         metrics, judge = report.metrics[logged.task], report.judge
     config, recorder = _grader_config(logged), Recorder(lambda: 0.0)
     evidence = Evidence(trial_input, transcript, outcome)
-    graders = tuple(_graders(logged, config))
+    graders = {label: _factory(name)(**config) for name, label in GROUPS[f"ko_{logged.level}"]}
     grades = tuple(
         [
-            await each.grade(evidence, published_judges(each.label, metrics, judge, recorder))
-            for each in graders
+            await _grade(label, grader, evidence, published_judges(label, metrics, judge, recorder))
+            for label, grader in graders.items()
         ]
     )
     # Everything but the trial that each grade depends on, by its label.
     rulers = {
-        each.label: [
-            each.label,
-            config,
-            trait_of(each.grader, "version"),
-            judge if each.label in JUDGED else "",
-        ]
-        for each in graders
+        label: [label, config, trait_of(grader, "version"), judge if label in JUDGED else ""]
+        for label, grader in graders.items()
     }
     transcript = replace(transcript, events=(*transcript.events, *recorder.transcript().events))
     score = trial_score((grade.score, grade.weight) for grade in grades)
