@@ -88,9 +88,7 @@ def test_harbors_own_model_accepts_a_trajectory(trial: Trial) -> None:
     assert accepted.to_json_dict() == data
 
 
-def test_a_file_is_written_for_each_trial_and_read_back(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_is_written_for_each_trial(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """``--as atif -o DIR``, and the same files at a second export."""
     run = store_talks(tmp_path)
     command = ["report", str(run.folder), "--as", "atif", "-o", str(tmp_path / "out")]

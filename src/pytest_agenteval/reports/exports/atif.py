@@ -1,4 +1,7 @@
-"""What a trajectory tells in ``extra``: what the format has no word for, and no reader would guess."""
+"""``agenteval report RUN --as atif``: a trial as a trajectory, in a file that readers of ATIF accept.
+
+What the format has no field for stands in ``extra``, under our name. What is not known is left out.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from pytest_agenteval.records.transcript import Ask, Message, ToolCall
+from pytest_agenteval.records.transcript import ToolCall, Usage
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.exports.trial_identity import (
     moment,
@@ -39,50 +42,14 @@ def filled(**fields: Any) -> Fields:
 
 def ours(**fields: Any) -> Fields | None:
     """Give an ``extra`` with these fields under our name; None where all of them are unknown."""
-    # What the format has no field for stands in `extra`, under one key of our own.
     known = filled(**fields)
     return {OURS: known} if known else None
 
 
-def _answer_extra(
-    answer: Message | None, asking: Message | None, ask: Ask | None, places: Mapping[int, int]
-) -> Fields | None:
-    # Reading the file back must give an equal transcript. Only what differs from the usual is written.
-    if answer is None or asking is None:
-        return None
-    usual = asking.turn + 1 if ask else asking.turn
-    return filled(
-        turn=answer.turn if answer.turn != usual else None,
-        seeded=answer.seeded if answer.seeded != asking.seeded else None,
-        phase=answer.phase if answer.phase != asking.phase else None,
-        place=places.get(id(answer)),
-    )
-
-
-def tool_call(call: ConversationCall, at: int, step: ConversationStep) -> Fields:
-    """Write a call as its step requests it; ``extra`` has what its place in the step does not show."""
-    request = call.request
+def _tool_call(request: ToolCall) -> Fields:
     fields = {"tool_call_id": request.id, "function_name": request.tool, "arguments": dict(request.args)}
-    turn = step.message.turn if step.message else step.calls[0].request.turn
-    usual = ("agent", turn) if step.ask or step.message is None else ("seed", 0)
-    return fields | filled(
-        extra=ours(
-            raw_arguments=request.raw_args,
-            by=request.by if request.by != usual[0] else None,
-            turn=request.turn if request.turn != usual[1] else None,
-            index=request.index if request.index != at else None,
-        )
-    )
-
-
-def differences(execution: ToolCall, request: ToolCall) -> Fields:
-    """Give the fields in which a call that was carried out differs from the request for it."""
-    names = {"turn": "turn", "index": "index", "args": "arguments", "raw_args": "raw_arguments"}
-    return {
-        name: getattr(execution, field)
-        for field, name in names.items()
-        if getattr(execution, field) != getattr(request, field)
-    }
+    by = request.by if request.by != "agent" else None
+    return fields | filled(extra=ours(raw_arguments=request.raw_args, by=by))
 
 
 SCHEMA_VERSION = "ATIF-v1.7"
@@ -93,7 +60,8 @@ SOURCES: Mapping[str, str] = {"system": "system", "user": "user", "assistant": "
 
 def trajectory(run: Run, trial: Trial) -> Fields:
     name = run_name(run)
-    steps = _Steps(trial).all_fields()
+    written = _Steps(trial)
+    steps = [written.fields(step) for step in conversation_steps(trial.transcript)]
     # The format demands a step. Without a message it is the agent's answer, else the reason for none.
     if not steps:
         answer = trial.outcome.answer.text
@@ -126,76 +94,44 @@ class _Steps:
         self._started_at = trial.started_at
         self._phased = any(message.phase > 1 for message in trial.transcript.messages)
         self._request_times = {ask.turn: ask.started for ask in reversed(trial.transcript.asks)}
-        self._steps = conversation_steps(trial.transcript)
-        # Numbers of messages and of calls, by identity, where their order is not that of the steps.
-        messages: list[object] = []
-        calls: list[object] = []
-        for step in self._steps:
-            answers = [call.answer for call in step.calls if call.answer is not None]
-            messages += [*([] if step.message is None else [step.message]), *answers]
-            calls += [call.execution for call in step.calls if call.execution is not None]
-        self._places = {
-            id(each): number
-            for listed, usual in ((trial.transcript.messages, messages), (trial.transcript.calls, calls))
-            if [*map(id, listed)] != [*map(id, usual)]
-            for number, each in enumerate(listed)
-        }
 
-    def all_fields(self) -> list[Fields]:
-        return list(map(self._fields, self._steps))
-
-    def _fields(self, step: ConversationStep) -> Fields:
+    def fields(self, step: ConversationStep) -> Fields:
+        message, ask, results = step.message, step.ask, list(self._results(step))
+        calls = [_tool_call(call.request) for call in step.calls]
         # Calls that the agent's code made, and no model: the format calls it deterministic dispatch.
-        if step.message is None:
+        if message is None:
             executions = [call.execution for call in step.calls if call.execution]
             started = [execution.started for execution in executions if execution.by == "agent"]
             return {"source": "agent", "message": ""} | filled(
                 timestamp=self._at(min(started)) if started else None,
-                tool_calls=[tool_call(call, at, step) for at, call in enumerate(step.calls)],
-                observation={"results": list(self._results(step))},
+                tool_calls=calls,
+                observation={"results": results},
                 is_copied_context=None if started else True,
                 llm_call_count=0,
-                extra=ours(turn=step.calls[0].request.turn, requested=False),
+                extra=ours(turn=step.calls[0].request.turn),
             )
-        message, ask = step.message, step.ask
+        content = message.content
         # A tool's message with a step of its own answers no call that was requested.
-        orphan = message.role == "tool"
-        observation = [{"content": message.content}] if orphan else list(self._results(step))
-        required = {"source": SOURCES[message.role], "message": "" if orphan else message.content}
-        return required | filled(
+        if message.role == "tool":
+            content, results = "", [{"content": content}]
+        return {"source": SOURCES[message.role], "message": content} | filled(
             timestamp=self._timestamp(step),
             model_name=ask.model if ask else None,
             reasoning_content=ask.reasoning if ask else None,
-            tool_calls=[tool_call(call, at, step) for at, call in enumerate(step.calls)],
-            observation={"results": observation} if observation else None,
-            metrics=filled(
-                prompt_tokens=ask.usage.input_tokens,
-                completion_tokens=ask.usage.output_tokens,
-                cached_tokens=ask.usage.cached_tokens,
-                cost_usd=ask.usage.cost_usd,
-                extra=ours(reasoning_tokens=ask.usage.reasoning_tokens),
-            )
-            if ask
-            else None,
+            tool_calls=calls,
+            observation={"results": results} if results else None,
+            metrics=_metrics(ask.usage) if ask else None,
             is_copied_context=step.is_context or None,
             llm_call_count=1 if ask else None,
-            extra=self._message_extra(message, ask),
-        )
-
-    def _message_extra(self, message: Message, ask: Ask | None) -> Fields | None:
-        return ours(
-            seeded=message.seeded or None,
-            phase=message.phase if self._phased else None,
-            call_id=message.call_id,
-            calls=None if message.role == "assistant" else [call.to_json() for call in message.calls],
-            turn=message.turn or None,
-            place=self._places.get(id(message)),
-            ask_turn=ask.turn if ask and ask.turn != message.turn else None,
-            sent_at=self._at(ask.started) if ask else None,
-            first_token_s=ask.first_token_s if ask else None,
-            finish=ask.finish if ask else None,
-            attempts=ask.usage.attempts or None if ask else None,
-            asks=ask.usage.asks if ask and ask.usage.asks != 1 else None,
+            extra=ours(
+                seeded=message.seeded or None,
+                phase=message.phase if self._phased else None,
+                turn=message.turn or None,
+                sent_at=self._at(ask.started) if ask else None,
+                first_token_s=ask.first_token_s if ask else None,
+                finish=ask.finish if ask else None,
+                attempts=ask.usage.attempts or None if ask else None,
+            ),
         )
 
     def _timestamp(self, step: ConversationStep) -> str | None:
@@ -215,32 +151,35 @@ class _Steps:
         for call in step.calls:
             if call.content is not None:
                 result = {"source_call_id": call.request.id, "content": call.content}
-                yield result | filled(extra=self._result_extra(call, step))
+                yield result | filled(extra=self._result_extra(call, is_dispatch=step.message is None))
 
-    def _result_extra(self, call: ConversationCall, step: ConversationStep) -> Fields | None:
-        message = _answer_extra(call.answer, step.message, step.ask, self._places)
+    def _result_extra(self, call: ConversationCall, *, is_dispatch: bool) -> Fields | None:
         execution = call.execution
         if execution is None:
-            return ours(message=message)
+            return None
         # Calls of a task's history have no times.
         real = execution.by != "seed"
-        is_shown = result_text(execution) == call.content
-        is_text = isinstance(execution.result, str) or execution.error is not None
         facts = filled(
             started_at=self._at(execution.started) if real else None,
             ended_at=self._at(execution.ended) if real else None,
             error=execution.error.to_json() if execution.error else None,
             tape=execution.tape if execution.tape != "none" else None,
-            by=execution.by if execution.by != "agent" else None,
-            json=True if is_shown and not is_text else None,
-            shown=False if call.answer is None and step.message is not None else None,
-            place=self._places.get(id(execution)),
-            **differences(execution, call.request),
+            shown=False if call.answer is None and not is_dispatch else None,
         )
         # Set after `filled`, as a result that is empty or null is a result.
-        if not is_shown and execution.error is None:
+        if execution.error is None and result_text(execution) != call.content:
             facts["result"] = execution.result
-        return {OURS: (facts or {"executed": True}) | filled(message=message)}
+        return {OURS: facts} if facts else None
+
+
+def _metrics(usage: Usage) -> Fields:
+    return filled(
+        prompt_tokens=usage.input_tokens,
+        completion_tokens=usage.output_tokens,
+        cached_tokens=usage.cached_tokens,
+        cost_usd=usage.cost_usd,
+        extra=ours(reasoning_tokens=usage.reasoning_tokens),
+    )
 
 
 def _final_metrics(trial: Trial, steps: int) -> Fields:
