@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.cli.main import main
+from pytest_agenteval.loop.improve.progress import ProgressLines
 from pytest_agenteval.store.run_folder import find_run
 from tests.cli.documents import valid_document
 from tests.loop.prompt_projects import PRICES, bakery, everything_of_the_user, git
@@ -67,7 +68,6 @@ def test_a_folder_that_git_does_not_know_is_a_place_to_stand(
 
 def test_lines_are_as_wide_as_the_terminal_and_no_wider(monkeypatch: pytest.MonkeyPatch) -> None:
     """A narrow terminal would break words; a file has no width of its own."""
-    from pytest_agenteval.cli import improve
 
     class Screen(io.StringIO):
         def isatty(self) -> bool:
@@ -76,7 +76,7 @@ def test_lines_are_as_wide_as_the_terminal_and_no_wider(monkeypatch: pytest.Monk
     monkeypatch.setenv("COLUMNS", "60")
     widths = []
     for out in (Screen(), io.StringIO()):
-        terminal = improve._ProgressLines(out)
+        terminal = ProgressLines(out)
         terminal.begin("round 1", "screen ...")
         terminal.end("discarded: " + "nothing rose and nothing fell " * 5)
         widths.append(max(map(len, out.getvalue().splitlines())))

@@ -134,14 +134,6 @@ def tamper(file: str, sentence: str) -> None:
     add(file, sentence)
 
 
-def spoil(file: str, sentence: str, name: str) -> None:
-    """Add the sentence, and empty the same file in another tree further up: what one is compared with."""
-    add(file, sentence)
-    for folder in Path.cwd().parents:
-        if (folder / name / file).is_file():
-            (folder / name / file).write_text("You answer letters.\n", encoding="utf-8")
-
-
 def link(file: str, target: str) -> None:
     """Put a link to a file elsewhere in the place of a prompt."""
     Path(file).unlink()

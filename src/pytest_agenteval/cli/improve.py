@@ -6,11 +6,9 @@ import argparse
 import glob
 import json
 import os
-import shutil
 import sys
-import textwrap
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -32,11 +30,9 @@ from pytest_agenteval.store.run_folder import LATEST
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.formatting import format_duration, one_line, pluralize
-from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 NOTHING_KEPT, NOT_CONFIRMED, INTERRUPTED = 1, 3, 130
 ROUNDS, REPETITIONS, CODING_TIMEOUT = 5, 3, 1800.0
-WIDTH, STEP = 100, 9
 MOST_LINE = 1000
 
 
@@ -70,9 +66,10 @@ def improve_arguments(parser: argparse.ArgumentParser) -> None:
 def improve(args: argparse.Namespace) -> int:
     """Improve prompts: 0 confirmed, 3 better on dev only, 1 no change accepted, 130 interrupted."""
     from pytest_agenteval.loop.improve.improver import Improver, claim_improvement
+    from pytest_agenteval.loop.improve.progress import ProgressLines
 
     # The document has to stand alone on the standard output.
-    progress = _ProgressLines(sys.stderr if args.json == STDOUT else sys.stdout)
+    progress = ProgressLines(sys.stderr if args.json == STDOUT else sys.stdout)
     repository, folder, improvement, remarks = (
         _resumed_improvement(args) if args.resume else _new_improvement(args)
     )
@@ -107,7 +104,7 @@ def improve(args: argparse.Namespace) -> int:
 
 def _new_improvement(args: argparse.Namespace) -> Any:
     from pytest_agenteval.cli.suite_files import one_suite
-    from pytest_agenteval.loop.improve.improver import ImproveRequest, new_improvement
+    from pytest_agenteval.loop.improve.improver import new_improvement
     from pytest_agenteval.loop.improve.progress import Limits
 
     needed = {"SUITE": args.suite, "--coding-agent": args.coding_agent, "--prompts": args.prompts}
@@ -121,19 +118,16 @@ def _new_improvement(args: argparse.Namespace) -> Any:
         coding_timeout=args.coding_timeout or CODING_TIMEOUT,
     )
     return new_improvement(
-        ImproveRequest(
-            here=Path.cwd(),
-            suite_file=suite.path,
-            command=args.coding_agent,
-            globs=tuple(args.prompts),
-            focus=tuple(dict.fromkeys(args.focus or ())),
-            repetitions=args.repetitions or REPETITIONS,
-            limits=limits,
-            options=args.pytest_options,
-            # pytest works in other folders, from which a relative path would lead elsewhere.
-            results=Path(os.path.abspath(args.results)),
-            run=args.run or "",
-        )
+        suite.path,
+        command=args.coding_agent,
+        globs=tuple(args.prompts),
+        focus=tuple(dict.fromkeys(args.focus or ())),
+        repetitions=args.repetitions or REPETITIONS,
+        limits=limits,
+        options=args.pytest_options,
+        # pytest works in other folders, from which a relative path would lead elsewhere.
+        results=Path(os.path.abspath(args.results)),
+        run=args.run or "",
     )
 
 
@@ -158,63 +152,6 @@ def _resumed_improvement(args: argparse.Namespace) -> Any:
     changed = {name: value for name in names if (value := getattr(args, name)) is not None}
     limits = replace(improvement.limits, **changed)
     return repository, folder, replace(improvement, limits=limits), []
-
-
-class _ProgressLines:
-    """Prints a line for each step: its start when the step starts, its result when it ends."""
-
-    def __init__(self, out: TextIO) -> None:
-        self._out, self._open = out, 0
-        # A narrow terminal would break words; a file has no width of its own.
-        self._width = min(WIDTH, shutil.get_terminal_size().columns) if out.isatty() else WIDTH
-
-    def begin(self, step: str, what: str) -> None:
-        self.close()
-        text = f"{step:<{STEP}} {_safe_line(what)}"
-        self._open = len(text)
-        print(text, end="", file=self._out, flush=True)
-
-    def end(self, what: str) -> None:
-        """End the line with the result of the step; the result goes below where there is no room."""
-        text = _safe_line(what)
-        if self._open + len(text) < self._width:
-            print(f" {text}" if self._open else text, file=self._out, flush=True)
-            self._open = 0
-            return
-        self.close()
-        self.paragraph(text, " " * (STEP + 1))
-
-    def paragraph(self, text: str, indent: str = "") -> None:
-        self.lines(
-            textwrap.wrap(
-                text,
-                self._width,
-                initial_indent=indent,
-                subsequent_indent=indent or "  ",
-                break_long_words=False,
-                break_on_hyphens=False,
-            )
-        )
-
-    def line(self, text: str) -> None:
-        self.close()
-        print(_safe_line(text), file=self._out, flush=True)
-
-    def lines(self, texts: Any) -> None:
-        """Print lines as they are, without secrets."""
-        self.close()
-        for text in texts:
-            print(KNOWN_SECRETS.text(text), file=self._out, flush=True)
-
-    def close(self) -> None:
-        """End a line that still has no result."""
-        if self._open:
-            print(file=self._out)
-        self._open = 0
-
-
-def _safe_line(text: str) -> str:
-    return KNOWN_SECRETS.text(one_line(text, MOST_LINE))
 
 
 def feedback_arguments(parser: argparse.ArgumentParser) -> None:

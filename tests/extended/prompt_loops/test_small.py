@@ -130,7 +130,6 @@ REFUSED = {
     "a file more": (("stray", "notes/plan.txt"), "notes/plan.txt"),
     "a conftest more": (("stray", "evals/conftest.py", "import pytest\n"), "evals/conftest.py"),
     "a file that git was told to overlook": (("hidden", PROMPT, PRICES, "evals/sly.py"), "evals/sly.py"),
-    "the old side spoilt": (("spoil", PROMPT, "Be brief.", "kept"), "beside its tree"),
     "a link": (("link", PROMPT, "/etc/hostname"), "link"),
     "a failure": (("crash",), "status 1"),
 }
@@ -312,28 +311,24 @@ def test_trials_end_with_the_process_that_wanted_them(project: Project) -> None:
     improve(root, "--continue")
 
 
-SPOILED = {
-    "the old state taken away": ("import shutil\nshutil.rmtree('../../kept')\n", "beside its tree"),
+BESIDE = {
+    "the old state taken away": "import shutil\nshutil.rmtree('../../kept')\n",
+    "the old state changed": "open('../../kept/prompts/system.md', 'w').write('x')\n",
     "a configuration above": (
-        "open('../../pytest.ini', 'w').write('[pytest]')\nopen('../../conftest.py', 'w').write('x')\n",
-        "conftest.py",
+        "open('../../pytest.ini', 'w').write('[pytest]')\nopen('../../conftest.py', 'w').write('x')\n"
     ),
-    "a pipe": ("import os\nos.unlink('prompts/system.md')\nos.mkfifo('prompts/system.md')\n", "is no file"),
 }
 
 
-@pytest.mark.parametrize("name", SPOILED)
-def test_what_is_done_beside_the_prompts_is_refused(project: Project, name: str) -> None:
-    """And ends in one line, without a trial more."""
+@pytest.mark.parametrize("name", BESIDE)
+def test_what_is_done_beside_the_tree_is_nothing_to_the_trials(project: Project, name: str) -> None:
+    """The old side is made anew, and no pytest obeys what lies above its tree."""
     root = project("bakery")
-    program, reason = SPOILED[name]
     script = root.parent / "agent.py"
     change = f"open('{PROMPT}', 'a').write('{PRICES}\\n')\n"
-    script.write_text(change + program, encoding="utf-8")
+    script.write_text(change + BESIDE[name], encoding="utf-8")
     done = improved(root, f"{sys.executable} {script}", "--rounds", "1")
-    assert (done.status, done.decisions) == (1, ["refused"]), done
-    assert reason in done.reasons[0]
-    assert len(finished_trials(root)) == 3 * DEV
+    assert done.decisions == ["kept for now"], done
 
 
 @pytest.fixture(scope="module")

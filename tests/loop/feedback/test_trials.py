@@ -263,21 +263,6 @@ def test_trials_whose_transcript_is_lost_are_counted_all_the_same(tmp_path: Path
     assert len(run.odd) == 2
 
 
-def test_lines_that_an_earlier_input_has_are_told_once(tmp_path: Path) -> None:
-    """As an agent's own words around each task are; fewer than four in a row stand as they are."""
-    frame = "\n".join(f"line {at} of what every task is given" for at in range(6))
-    made, _ = feedback_on(
-        tmp_path,
-        failing("a", asked=f"{frame}\nFirst."),
-        failing("b", asked=f"{frame}\nSecond.", score=0.1),
-        failing("c", asked=f"{frame[:70]}\nThird.", score=0.2),
-    )
-    inputs = [trial.sections[0].lines for trial in made.buckets[0].failing]
-
-    assert [len(lines) for lines in inputs] == [7, 2, 3]
-    assert inputs[1] == ("(… 6 lines as in an input above)", "Second.")
-
-
 def test_a_bucket_has_its_rule_in_one_sentence_of_the_grader_that_failed_most(tmp_path: Path) -> None:
     """Not in the words of its tasks, and not in those of every grader."""
     often = failed_grade("often", Check("is it well? Half a point else.", False))

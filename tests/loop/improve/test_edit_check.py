@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.loop.improve.coding_agent import Edit, check_edit, obeyed_above, pathspecs_of
+from pytest_agenteval.loop.improve.coding_agent import Edit, check_edit, pathspecs_of
 from pytest_agenteval.loop.improve.repository import GitFailed, Repository, delete_tree
 from pytest_agenteval.processes.files import remove_tree
 from pytest_agenteval.text.errors import UsageMistake
@@ -136,13 +136,11 @@ def test_the_tree_has_neither_held_out_tasks_nor_history(repository: Repository,
             write("prompts/deep/system.md", "x\n"),
             "1 file outside the prompts changed: prompts/deep/system.md",
         ),
-        (replace_by_link, "prompts/system.md was made a link"),
-        (
-            lambda tree: (tree / "prompts/system.md").chmod(0o755),
-            "prompts/system.md was made a file to be run",
-        ),
+        (replace_by_link, "prompts/system.md was made a link, a folder, a program or a pipe"),
+        (lambda tree: (tree / "prompts/system.md").chmod(0o755), "prompts/system.md was made a link, a"),
+        (lambda tree: (tree / "prompts/new.md").symlink_to("system.md"), "prompts/new.md was made a link, a"),
         (lambda tree: (tree / "prompts/system.md").write_bytes(b"\xff\xfe"), "is no text in UTF-8"),
-        (replace_by_pipe, "prompts/system.md is no file"),
+        (replace_by_pipe, "prompts/system.md was made a link, a folder, a program or a pipe"),
     ],
 )
 def test_what_is_no_change_of_prompts_alone_is_refused(
@@ -186,15 +184,6 @@ def test_a_tree_without_its_git_folder_is_looked_at_all_the_same(repository: Rep
     """The user's repository compares the files; without the tree all of them are gone."""
     assert edited(repository, tree, lambda tree: remove_tree(tree / ".git")) == Edit(())
     assert edited(repository, tree, remove_tree).refusal == "its tree is gone"
-
-
-def test_what_tests_above_obey_is_watched(repository: Repository, tree: Path) -> None:
-    """A configuration above the tree would change how old and new are tried."""
-    before = obeyed_above(tree)
-    file = tree.parent / "pytest.ini"
-    write("pytest.ini", "# x\n")(tree.parent)
-    assert obeyed_above(tree) == {**before, file: b"# x\n"}
-    file.unlink()
 
 
 def test_of_a_link_in_the_place_of_a_tree_the_link_alone_goes(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, groupby
+from itertools import accumulate
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -64,12 +64,6 @@ MOST_ROUNDS = 18
 # The share of a shortened input that is taken from its end, where the question often stands.
 END_SHARE = 0.7
 GAP = "(…)"
-
-# This many repeated lines in a row are not shown again.
-REPEATED_LINES = 4
-
-# All sequences of ``REPEATED_LINES`` lines that a suite's inputs contained so far.
-LineWindows = set[tuple[str, ...]]
 
 # For each of this many tokens of the budget, one more bucket, prompt or grader is named.
 TOKENS_OF_A_NAME, LEAST_NAMES = 120, 5
@@ -241,41 +235,3 @@ def _bucket_tokens(bucket: BucketFeedback) -> int:
 
 def _rounds_tokens(rounds: Sequence[EarlierRound]) -> int:
     return sum(estimate_tokens(each.summary + each.decision + each.sentence + each.diff) for each in rounds)
-
-
-def without_repeats(buckets: Sequence[BucketFeedback]) -> tuple[BucketFeedback, ...]:
-    """Replace lines that an earlier input of the suite has, in the same order, by their number."""
-    seen: dict[str, LineWindows] = {bucket.suite: set() for bucket in buckets}
-    shortened = []
-    for bucket in buckets:
-        failing = tuple(_shortened_trial(trial, seen[bucket.suite]) for trial in bucket.failing)
-        passing = _shortened_trial(bucket.passing, seen[bucket.suite]) if bucket.passing else None
-        shortened.append(replace(bucket, failing=failing, passing=passing))
-    return tuple(shortened)
-
-
-def _shortened_trial(trial: TrialFeedback, seen: LineWindows) -> TrialFeedback:
-    sections = []
-    for section in trial.sections:
-        if section.kind == "input":
-            lines = tuple(_marked_lines(section.lines, seen))
-            # The lines as they were, so that a third input finds what the second repeated.
-            seen.update(_line_windows(section.lines))
-            section = replace(section, lines=lines)
-        sections.append(section)
-    return replace(trial, sections=tuple(sections))
-
-
-def _line_windows(lines: Sequence[str]) -> list[tuple[str, ...]]:
-    return [tuple(lines[at : at + REPEATED_LINES]) for at in range(len(lines) - REPEATED_LINES + 1)]
-
-
-def _marked_lines(lines: Sequence[str], seen: LineWindows) -> Iterator[str]:
-    starts = [at for at, window in enumerate(_line_windows(lines)) if window in seen]
-    repeated = {at + step for at in starts for step in range(REPEATED_LINES)}
-    for is_repeated, group in groupby(range(len(lines)), repeated.__contains__):
-        places = list(group)
-        if is_repeated:
-            yield f"(… {pluralize(len(places), 'line')} as in an input above)"
-        else:
-            yield from (lines[at] for at in places)

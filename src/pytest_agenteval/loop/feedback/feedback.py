@@ -14,7 +14,7 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from pytest_agenteval.agents.agent import templates_of
-from pytest_agenteval.loop.feedback.budget import fit_to_budget, without_repeats
+from pytest_agenteval.loop.feedback.budget import fit_to_budget
 from pytest_agenteval.loop.feedback.content import (
     DEFAULT_OPTIONS,
     BucketFeedback,
@@ -60,7 +60,6 @@ from pytest_agenteval.text.redaction import KNOWN_SECRETS
 # The folder beside an agent's module from which ``read_templates`` reads its prompts.
 PROMPT_FOLDER = "prompts"
 
-SETTINGS = "settings."
 NOT_RECORDED = "not recorded: the run was made before reads of prompts were events, or its agent reads none"
 
 # How many tasks' descriptions make up a bucket's rule.
@@ -84,21 +83,9 @@ RULES = (
 )
 
 
-class PromptText(FrozenValue, frozen=True):
-    """A prompt file of today: its path, the name under which it may be read, and its text's digest."""
-
-    path: str
-    name: str
-    digest: str
-
-
-def _prompt_text_of(path: str, text: str, name: str = "") -> PromptText:
-    return PromptText(path, name or Path(path).name.partition(".")[0], json_digest(text))
-
-
 def _prompts_of_today(
     entries: Iterable[JournalEntry], tasks: TodaysTasks, factory: Callable[[str], Any]
-) -> list[PromptText]:
+) -> list[PromptFile]:
     """Give the prompt files that suites and tasks name, and those beside the modules of agents.
 
     ``factory`` gives an agent's class by its name, or None where that is registered by a conftest.
@@ -113,9 +100,16 @@ def _prompts_of_today(
     # For a file that a suite or a task names too, their name for it stays.
     for agent in sorted(agents):
         files = {path: name for name, path in _template_files(factory(agent))} | files
-    read = [(path, text, name) for path, name in files.items() if (text := _prompt_text(path))]
-    read += [(path, text, name) for (name, path), text in settings.items()]
-    return [_prompt_text_of(short_path(path), text, name) for path, text, name in read]
+    prompts = [
+        PromptFile(name, json_digest(text), short_path(path), 0)
+        for path, name in files.items()
+        if (text := _prompt_text(path))
+    ]
+    # Long texts among settings are instructions too, but agents do not report reads of them.
+    return prompts + [
+        PromptFile(name, json_digest(text), short_path(path), note=f"`{name}`")
+        for (name, path), text in settings.items()
+    ]
 
 
 def _template_files(agent: Any) -> Iterator[tuple[str, Path]]:
@@ -139,7 +133,7 @@ def _prompt_text(path: Path) -> str:
         return ""
 
 
-def _prompt_list(trials: Sequence[Trial], today: Sequence[PromptText]) -> tuple[tuple[PromptFile, ...], str]:
+def _prompt_list(trials: Sequence[Trial], today: Sequence[PromptFile]) -> tuple[tuple[PromptFile, ...], str]:
     """Give the prompts that trials read, the most often read first, and a sentence on how that is known.
 
     Where no read is recorded these are the prompt files of today, of which ``read_in`` is None.
@@ -150,25 +144,17 @@ def _prompt_list(trials: Sequence[Trial], today: Sequence[PromptText]) -> tuple[
         # A set: a trial that reads a prompt for each reply read it once.
         reads.update({(event.text, str(event.details.get("digest", ""))) for event in events})
     if not reads:
-        return tuple(replace(_unread_prompt(each), read_in=None) for each in today), NOT_RECORDED
+        return tuple(replace(each, read_in=None) for each in today), NOT_RECORDED
     ordered = sorted(reads.items(), key=lambda read: (-read[1], read[0]))
     prompts = []
     for (name, mark), times in ordered:
         # The file with the same text, else the one of the same name, whose text has changed since.
-        same = [each.path for each in today if each.digest == mark]
-        named = [each.path for each in today if each.name == name]
+        same = [each.file for each in today if each.digest == mark]
+        named = [each.file for each in today if each.name == name]
         note = "" if same else "the file has another text today" if named else "its file is not known"
         prompts.append(PromptFile(name, mark, (same or named or [""])[0], times, note))
-    unread = [each for each in today if all(each.name != name for name, _ in reads)]
-    others = tuple(_unread_prompt(each) for each in unread)
+    others = (each for each in today if all(each.name != name for name, _ in reads))
     return (*prompts, *others), f"recorded in {pluralize(len(trials), 'trial')} of these buckets"
-
-
-def _unread_prompt(each: PromptText) -> PromptFile:
-    # Long texts among settings are instructions too, but agents do not report reads of them.
-    if each.name.startswith(SETTINGS):
-        return PromptFile(each.name, each.digest, each.path, note=f"`{each.name}`")
-    return PromptFile(each.name, each.digest, each.path, 0)
 
 
 def _grader_counts(
@@ -260,9 +246,11 @@ class _WholeFeedback:
         for trial in shown:
             views.setdefault(trial.key.suite, []).append(self._view(trial))
         changing = {suite: changing_tools(of_suite) for suite, of_suite in views.items()}
-        # Tasks of a suite share long openings, such as instructions and starting trees.
-        buckets = without_repeats([self._bucket(choice, changing) for choice in choices])
-        today = [_prompt_text_of(path, text) for path, text in options.prompts.items()]
+        buckets = tuple(self._bucket(choice, changing) for choice in choices)
+        today = [
+            PromptFile(Path(path).name.partition(".")[0], json_digest(text), path, 0)
+            for path, text in options.prompts.items()
+        ]
         today = today or _prompts_of_today(selection.entries, self._tasks, self._agent)
         prompts, reads = _prompt_list(shown, today)
         # Reversed, so that the worst bucket has the last word on what a grader asks.

@@ -10,7 +10,7 @@ than a repetition would change them? Both tests share 5 %, one-sided, over all l
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from pytest_agenteval.compare.comparison import RunComparison, SuiteComparison, TaskChange
 from pytest_agenteval.compare.scoring.exact_tests import PairedScores, label_test
@@ -56,12 +56,13 @@ def _filled_scores(scores: Sequence[float | None], errored: float | None) -> lis
     return [score for score in filled if score is not None]
 
 
-def old_mean(pairs: Sequence[PairedScores]) -> float:
-    return mean([mean(old) for old, _ in pairs])
+def _means(pairs: Sequence[PairedScores]) -> tuple[float, float]:
+    """Give the means over tasks, old and new."""
+    return mean([mean(old) for old, _ in pairs]), mean([mean(new) for _, new in pairs])
 
 
-def new_mean(pairs: Sequence[PairedScores]) -> float:
-    return mean([mean(new) for _, new in pairs])
+def _figures(old: float | None, new: float | None) -> str:
+    return f"{format_figure(old)} -> {format_figure(new)}"
 
 
 def _obstacle_of(comparison: RunComparison) -> str:
@@ -99,30 +100,17 @@ class FocusChange(FrozenValue, frozen=True):
     None where no task of the focus has scores on both sides. ``errored`` counts its trials of both sides.
     """
 
-    tasks: int
     old: float | None
     new: float | None
-    change_at_worst: float | None
+    change_at_worst: float
     errored: int
 
-    @property
-    def change(self) -> float | None:
-        """New mean less old mean."""
-        return None if self.old is None or self.new is None else self.new - self.old
 
-    @property
-    def figures(self) -> str:
-        """Both means, as ``0.50 -> 0.75``."""
-        return f"{format_figure(self.old)} -> {format_figure(self.new)}"
-
-
-class RoundDecision(FrozenValue, frozen=True):
-    """Whether the next round begins from a changed prompt, why, and which suites and buckets are worse."""
+class RoundDecision(NamedTuple):
+    """Whether the next round begins from a changed prompt, and why."""
 
     decision: Literal["kept for now", "discarded"]
     reason: str
-    focus: FocusChange
-    worse: tuple[str, ...] = ()
 
     @property
     def accepted(self) -> bool:
@@ -135,29 +123,28 @@ def focus_change(comparison: RunComparison, focus: FocusBuckets) -> FocusChange:
     pairs = paired_scores(tasks)
     errored = sum(score is None for task in tasks for score in (*task.old, *task.new))
     if not pairs:
-        return FocusChange(0, None, None, None, errored)
+        return FocusChange(None, None, 0.0, errored)
     # A change that makes the worst trials error would raise the mean of the others. With errored trials at
     # their worst that is no rise.
-    at_worst = paired_scores(tasks, *AT_WORST)
-    change_at_worst = new_mean(at_worst) - old_mean(at_worst)
-    return FocusChange(len(pairs), old_mean(pairs), new_mean(pairs), change_at_worst, errored)
+    old_at_worst, new_at_worst = _means(paired_scores(tasks, *AT_WORST))
+    return FocusChange(*_means(pairs), new_at_worst - old_at_worst, errored)
 
 
 def decide_screen(comparison: RunComparison, focus: FocusBuckets) -> RoundDecision:
     """Decide after the focus alone was tried: what is not better there in the mean is discarded."""
     change = focus_change(comparison, focus)
     if obstacle := _obstacle_of(comparison):
-        return RoundDecision("discarded", obstacle, change)
-    if change.change is None or change.change_at_worst is None:
-        return RoundDecision("discarded", "no task of the focus has scores on both sides", change)
+        return RoundDecision("discarded", obstacle)
+    if change.old is None or change.new is None:
+        return RoundDecision("discarded", "no task of the focus has scores on both sides")
+    figures = _figures(change.old, change.new)
     # Means of floats: a difference of less than this is rounding, and equal has not risen.
-    if change.change <= ROUNDING:
-        return RoundDecision("discarded", f"the focus did not rise ({change.figures})", change)
+    if change.new - change.old <= ROUNDING:
+        return RoundDecision("discarded", f"the focus did not rise ({figures})")
     if change.change_at_worst <= ROUNDING:
         trials = f"{pluralize(change.errored, 'trial')} of the focus errored"
-        reason = f"{trials}: nobody can tell whether it rose ({change.figures} without)"
-        return RoundDecision("discarded", reason, change)
-    return RoundDecision("kept for now", f"the focus rose ({change.figures})", change)
+        return RoundDecision("discarded", f"{trials}: nobody can tell whether it rose ({figures} without)")
+    return RoundDecision("kept for now", f"the focus rose ({figures})")
 
 
 def decide_round(comparison: RunComparison, focus: FocusBuckets) -> RoundDecision:
@@ -177,19 +164,15 @@ def decide_round(comparison: RunComparison, focus: FocusBuckets) -> RoundDecisio
         for change in suite.changes:
             name = f"{_suite_name(suite)} as a whole" if change is suite.suite else bucket_name(change)
             changes.append((change, with_model(comparison, suite, name)))
-    worse = tuple(
-        f"{name} ({format_figure(change.old)} -> {format_figure(change.new)})"
-        for change, name in changes
-        if change.verdict == "worse"
-    )
     # A better focus does not pay for another bucket.
-    if worse:
-        return RoundDecision("discarded", f"worse: {_listed_names(worse)}", screen.focus, worse)
+    if worse := [(change, name) for change, name in changes if change.verdict == "worse"]:
+        names = [f"{name} ({_figures(change.old, change.new)})" for change, name in worse]
+        return RoundDecision("discarded", f"worse: {_listed_names(names)}")
     # Worse by its scores, but errored trials leave the verdict open.
     if doubtful := [name for change, name in changes if change.undone and change.change < 0]:
         reason = f"{_listed_names(doubtful)} would be worse; trials that errored leave it open"
-        return RoundDecision("discarded", reason, screen.focus)
-    return RoundDecision("kept for now", f"{screen.reason}, no fall was shown", screen.focus)
+        return RoundDecision("discarded", reason)
+    return RoundDecision("kept for now", f"{screen.reason}, no fall was shown")
 
 
 class HeldOutTest(FrozenValue, frozen=True):
@@ -296,7 +279,7 @@ def _held_out_test(name: str, tasks: Sequence[TaskChange], level: float) -> Held
     # The test has two sides, and only a rise is a reason to accept anything.
     confirmed = all(finding.direction > 0 for finding in findings)
     p, testable = findings[0].p, findings[0].testable
-    return HeldOutTest(name, len(pairs), old_mean(pairs), new_mean(pairs), p, testable, confirmed)
+    return HeldOutTest(name, len(pairs), *_means(pairs), p, testable, confirmed)
 
 
 def _falls(suite: SuiteComparison) -> Iterator[str]:
@@ -311,14 +294,10 @@ def _falls(suite: SuiteComparison) -> Iterator[str]:
     findings = suite_findings(scores)
     if findings.these.direction < 0:
         everything = [pair for pairs in scores.values() for pair in pairs]
-        yield f"{_suite_name(suite)} as a whole ({_old_and_new(everything)})"
+        yield f"{_suite_name(suite)} as a whole ({_figures(*_means(everything))})"
     for name, finding in findings.buckets.items():
         if finding.direction < 0:
-            yield f"{one_line(name, MOST_NAME) or NO_BUCKET} ({_old_and_new(scores[name])})"
-
-
-def _old_and_new(pairs: Sequence[PairedScores]) -> str:
-    return f"{format_figure(old_mean(pairs))} -> {format_figure(new_mean(pairs))}"
+            yield f"{one_line(name, MOST_NAME) or NO_BUCKET} ({_figures(*_means(scores[name]))})"
 
 
 def _confirmation_reason(
@@ -340,6 +319,5 @@ def _test_figures(test: HeldOutTest) -> str:
     tasks = f"on these {test.tasks} held-out tasks" if test.tasks > 1 else "on this held-out task"
     if test.tasks >= FEWEST_FOR_SIGNS:
         tasks = f"over {test.tasks} held-out tasks"
-    change = f"{format_figure(test.old)} -> {format_figure(test.new)}"
     small = "" if test.testable else ", too little moved for any verdict"
-    return f"{test.name} {change} {tasks} (p {format_p(test.p)}{small})"
+    return f"{test.name} {_figures(test.old, test.new)} {tasks} (p {format_p(test.p)}{small})"

@@ -295,23 +295,8 @@ def summarize_start(run: Run, suite: str, seconds: float) -> StartRun:
     return StartRun(run.folder.name, score, spent_on(run), seconds)
 
 
-class TrialNeeds(FrozenValue, frozen=True):
-    """How many trials a round's parts take, both sides together, and the confirmation at the very least."""
-
-    screen: int
-    dev: int
-    confirmation: int
-
-    @property
-    def round(self) -> int:
-        """The trials of a whole round at most; without room for the confirmation no round starts."""
-        return self.screen + self.dev + self.confirmation
-
-    def of(self, what: Literal["screen", "dev"]) -> int:
-        return self.screen if what == "screen" else self.dev
-
-
-def trial_needs(improvement: Improvement, start: Run, tasks: TreeSuite) -> TrialNeeds:
+def trial_needs(improvement: Improvement, start: Run, tasks: TreeSuite) -> dict[str, int]:
+    """Give how many trials a round's parts take, both sides together, and the confirmation at the least."""
     dev = {
         (entry.key.task, entry.key.agent, entry.key.model, entry.key.variant)
         for entry in start.entries
@@ -323,7 +308,8 @@ def trial_needs(improvement: Improvement, start: Run, tasks: TreeSuite) -> Trial
     screen = [once for once in dev if once[0] in beside] if len(beside) < len(tasks.dev) else []
     models = max(1, round(len(dev) / max(1, len(tasks.dev))))
     both = 2 * improvement.repetitions
-    return TrialNeeds(both * len(screen), both * len(dev), both * len(tasks.held_out) * models)
+    confirmation = both * len(tasks.held_out) * models
+    return {"screen": both * len(screen), "dev": both * len(dev), "confirmation": confirmation}
 
 
 def _is_dev(entry: JournalEntry, suite: str) -> bool:

@@ -28,7 +28,6 @@ from pytest_agenteval.loop.feedback.content import (
 )
 from pytest_agenteval.loop.feedback.feedback import make_feedback
 from pytest_agenteval.loop.improve.attempts import TreeSuite, held_out_files
-from pytest_agenteval.loop.improve.paired_runs import CONFIGURATION
 from pytest_agenteval.loop.improve.progress import Improvement, Round
 from pytest_agenteval.loop.improve.repository import (
     NO_FILE,
@@ -76,7 +75,7 @@ class CodingAgentEnding(FrozenValue, frozen=True):
     last_line: str
 
 
-def missing_command(command: str, folder: Path) -> str:
+def missing_command(command: str) -> str:
     """Give the command that a shell line starts with, where there is no such command; else nothing."""
     try:
         words = shlex.split(command)
@@ -89,7 +88,7 @@ def missing_command(command: str, folder: Path) -> str:
         return ""
     # Builtins of the shell are commands too, and only a shell knows them.
     look_up = ("/bin/sh", "-c", 'command -v -- "$1"', "sh", name)
-    known = subprocess.run(look_up, cwd=folder, capture_output=True, check=False).returncode == 0
+    known = subprocess.run(look_up, capture_output=True, check=False).returncode == 0
     return "" if known else name
 
 
@@ -166,12 +165,6 @@ def pathspecs_of(globs: Sequence[str], folder: str) -> list[str]:
     return [f":(top,glob){posixpath.normpath(path)}" for path in paths]
 
 
-def obeyed_above(tree: Path) -> dict[Path, bytes]:
-    """Give the files above a tree that a pytest in it would obey, with their content."""
-    files = (place / name for place in tree.parents for name in (*CONFIGURATION, "conftest.py"))
-    return {path: path.read_bytes() for path in files if path.is_file()}
-
-
 def check_edit(repository: Repository, start: str, tree: Path, pathspecs: Sequence[str]) -> Edit:
     """Say which prompt files were changed in a tree that was at ``start``, or why the round is refused."""
     if not tree.is_dir():
@@ -191,17 +184,10 @@ def _refused_change(change: ChangedFile, tree: Path) -> str:
     # A prompt may be deleted.
     if change.new_mode == NO_FILE:
         return ""
-    if change.new_mode not in (change.old_mode, REGULAR):
-        kinds = {"120000": "a link", "160000": "a repository or folder", "100755": "a file to be run"}
-        return f"{name} was made {kinds.get(change.new_mode, change.new_mode)}"
-    # A file that was executable, or a link, and no longer is.
-    if change.new_mode != change.old_mode != NO_FILE:
-        return f"{name} was made another kind of file"
     path = tree / change.path
-    if change.new_mode == "120000":
-        return f"{name} is a link, and leads elsewhere now"
-    if not stat.S_ISREG(path.lstat().st_mode):  # git takes a pipe for a file, and reading it would wait
-        return f"{name} is no file"
+    # git takes a pipe for a file, and reading it would wait.
+    if change.new_mode not in (change.old_mode, REGULAR) or not stat.S_ISREG(path.lstat().st_mode):
+        return f"{name} was made a link, a folder, a program or a pipe"
     if path.stat().st_size > MOST_PROMPT_BYTES:
         return f"{name} is larger than {MOST_PROMPT_BYTES:,} bytes"
     try:
@@ -271,8 +257,6 @@ class RoundChange:
         hidden = held_out_files(self._tasks.tasks, repository.files(current.base))
         start = repository.without(current.base, hidden)
         repository.add_tree(tree, start)
-        # The agent could also change the other tree, with which its work is compared.
-        beside, obeyed = self._beside(current), obeyed_above(tree)
         ending = run_coding_agent(
             self._of.command,
             folder=tree / self._of.folder,
@@ -287,19 +271,9 @@ class RoundChange:
             },
             timeout=self._of.limits.coding_timeout,
         )
-        edit = check_edit(repository, start, tree, self._pathspecs)
-        if (now := obeyed_above(tree)) != obeyed:
-            changed = [str(path) for path in {**obeyed, **now} if now.get(path) != obeyed.get(path)]
-            edit = Edit((), f"files that pytest obeys were changed, look at them: {listed_paths(changed)}")
-        elif not edit.refusal and self._beside(current) != beside:
-            edit = Edit((), "files beside its tree were changed: those of the state that it begins from")
-        return edit, ending
-
-    def _beside(self, current: Round) -> list[ChangedFile] | None:
-        """Give the files of the old tree that differ from its commit; None where the tree is gone."""
-        if self._old_tree.is_symlink() or not self._old_tree.is_dir():
-            return None
-        return self._repository.changes(current.base, self._old_tree, self._pathspecs)
+        # The agent may have changed the other tree too, from which old and new are tried.
+        repository.add_tree(self._old_tree, current.base)
+        return check_edit(repository, start, tree, self._pathspecs), ending
 
     def _searched(self, current: Round) -> Round:
         suites = read_suites((self._old_tree / self._of.suite_file).parent)

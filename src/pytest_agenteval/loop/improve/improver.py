@@ -5,20 +5,19 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from pytest_agenteval.compare.comparison import RunComparison
 from pytest_agenteval.loop.improve.acceptance import decide_round, decide_screen
 from pytest_agenteval.loop.improve.attempts import (
     Attempts,
     TreeSuite,
-    TrialNeeds,
     confirm_on_held_out,
     read_tree_suite,
     summarize_start,
@@ -38,6 +37,7 @@ from pytest_agenteval.loop.improve.progress import (
     Improvement,
     Limits,
     Outcome,
+    ProgressLines,
     Round,
     TriedPair,
     read_state,
@@ -46,7 +46,6 @@ from pytest_agenteval.loop.improve.progress import (
 from pytest_agenteval.loop.improve.repository import Repository, delete_tree
 from pytest_agenteval.processes.process_groups import end_processes_with_variable, is_running
 from pytest_agenteval.records.evidence import ROUNDING
-from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.comparison_text import NO_BUCKET
 from pytest_agenteval.store.record_files import replace_text
 from pytest_agenteval.store.run_folder import find_run
@@ -79,61 +78,60 @@ WITHOUT_KEEP = 2
 MOST_LINE = 300
 
 
-class ImproveRequest(FrozenValue, frozen=True):
-    """What a user requests; ``here`` is the current folder, ``run`` a stored run for the first feedback."""
-
-    here: Path
-    suite_file: Path
-    command: str
-    globs: tuple[str, ...]
-    focus: tuple[str, ...]
-    repetitions: int
-    limits: Limits
-    options: tuple[str, ...]
-    results: Path
-    run: str = ""
-
-
-def new_improvement(request: ImproveRequest) -> tuple[Repository, Path, Improvement, list[str]]:
+def new_improvement(
+    suite_file: Path,
+    *,
+    command: str,
+    globs: tuple[str, ...],
+    focus: tuple[str, ...],
+    repetitions: int,
+    limits: Limits,
+    options: tuple[str, ...],
+    results: Path,
+    run: str,
+) -> tuple[Repository, Path, Improvement, list[str]]:
     """Make the folder of an improvement; give it with the repository, and warnings for the user.
 
-    Raises UsageMistake where it cannot start; then nothing was made.
+    ``run`` is a stored run for the first feedback. Raises UsageMistake where it cannot start; then nothing
+    was made.
     """
     # git knows files by their real paths, and a user may stand in a linked folder.
-    suite_file = Path(os.path.realpath(request.suite_file))
-    repository = Repository.around(suite_file.parent)
-    _check_request(request, repository)
+    file = Path(os.path.realpath(suite_file))
+    repository = Repository.around(file.parent)
+    _check_request(command, options, repository)
     start, top = repository.commit_of("HEAD"), Path(os.path.realpath(repository.root))
-    inside = suite_file.relative_to(top).as_posix()
+    inside = file.relative_to(top).as_posix()
     # Trees are made of commits, and would lack a suite that is not committed.
     if inside not in repository.files(start, [f":(top,literal){inside}"]):
-        raise UsageMistake(f"{request.suite_file}: expected a suite that is committed; git does not know it")
+        raise UsageMistake(f"{suite_file}: expected a suite that is committed; git does not know it")
     tasks = read_tree_suite(repository.root, inside)
     # From the top to where the user stands; the top itself where that is elsewhere.
-    here = Path(os.path.realpath(request.here))
+    here = Path(os.path.realpath(Path.cwd()))
     folder = here.relative_to(top).as_posix() if here.is_relative_to(top) else "."
-    _check_tasks(repository, start, request, folder, tasks, inside)
+    for glob in globs:
+        _check_glob(glob, repository, start, folder, {inside, *(task.file for task in tasks.tasks)})
+    _check_focus(focus, tasks)
     # Names sort by time; the random end keeps two that start in one second apart.
     name = f"{datetime.now():%Y%m%d-%H%M%S}-{os.urandom(2).hex()}"
     improvement = Improvement(
         name=name,
         started_at=datetime.now().astimezone().isoformat(timespec="seconds"),
-        command=request.command,
+        command=command,
         suite=tasks.name,
         suite_file=inside,
         folder=folder,
-        globs=request.globs,
-        focus=request.focus,
-        repetitions=request.repetitions,
-        limits=request.limits,
-        options=request.options,
-        results=str(request.results),
+        globs=globs,
+        focus=focus,
+        repetitions=repetitions,
+        limits=limits,
+        options=options,
+        results=str(results),
         branch=f"{BRANCH}{name}",
         start=start,
         kept=start,
     )
-    if request.run:
-        improvement = _with_stored_run(improvement, request)
+    if run:
+        improvement = _with_stored_run(improvement, run)
     warnings = []
     if beside := repository.untracked([f":(top,literal){Path(inside).parent.as_posix()}"]):
         files, names = pluralize(len(beside), "file"), listed_paths(beside, MOST_NAMES)
@@ -143,41 +141,39 @@ def new_improvement(request: ImproveRequest) -> tuple[Repository, Path, Improvem
     return repository, _make_folder(repository.root, name), improvement, warnings
 
 
-def _check_request(request: ImproveRequest, repository: Repository) -> None:
+def _check_request(command: str, options: Sequence[str], repository: Repository) -> None:
     # A change that is in no commit would be in no tree, so nobody would try it.
     if changed := repository.uncommitted():
         names = listed_paths(changed, MOST_NAMES)
         rule = "expected no uncommitted changes, for trees are made of commits"
         raise UsageMistake(f"{rule}; found {names}; commit or stash them")
-    for option in request.options:
+    for option in options:
         if option.partition("=")[0] in OWN_OPTIONS:
             raise UsageMistake(f"-- {option}: improve says this to pytest itself")
         # -x may stand among other short flags, as in -qx.
         if option.partition("=")[0] in STOPPING_OPTIONS or re.fullmatch("-[lqsv]*x[lqsvx]*", option):
             raise UsageMistake(f"-- {option}: old and new have to be tried on the same tasks, to the last")
-    if missing := missing_command(request.command, request.here):
+    if missing := missing_command(command):
         raise UsageMistake(f"--coding-agent: there is no command {missing!r}")
 
 
-def _check_tasks(
-    repository: Repository, start: str, request: ImproveRequest, folder: str, tasks: TreeSuite, suite: str
-) -> None:
-    for glob in request.globs:
-        # git fails for a pathspec outside of the repository.
-        outside = os.path.isabs(glob) or os.path.normpath(os.path.join(folder, glob)).startswith("..")
-        files = [] if outside else repository.files(start, pathspecs_of([glob], folder))
-        if not files:
-            raise UsageMistake(f"--prompts {glob!r}: expected files that git tracks; it matches none")
-        # A coding agent that may change tasks could make them easier.
-        asking = {suite, *(task.file for task in tasks.tasks)}
-        if own := sorted(asking.intersection(files)):
-            raise UsageMistake(
-                f"--prompts {glob!r}: expected prompts only; it matches {listed_paths(own, MOST_NAMES)}"
-            )
+def _check_glob(glob: str, repository: Repository, start: str, folder: str, asking: set[str]) -> None:
+    # git fails for a pathspec outside of the repository.
+    outside = os.path.isabs(glob) or os.path.normpath(os.path.join(folder, glob)).startswith("..")
+    files = [] if outside else repository.files(start, pathspecs_of([glob], folder))
+    if not files:
+        raise UsageMistake(f"--prompts {glob!r}: expected files that git tracks; it matches none")
+    # A coding agent that may change tasks could make them easier.
+    if own := sorted(asking.intersection(files)):
+        names = listed_paths(own, MOST_NAMES)
+        raise UsageMistake(f"--prompts {glob!r}: expected prompts only; it matches {names}")
+
+
+def _check_focus(focus: Sequence[str], tasks: TreeSuite) -> None:
     buckets = tasks.dev_buckets
-    if not tasks.dev:
+    if not buckets:
         raise UsageMistake(f"{tasks.name} has no task of split dev: there is nothing to work with")
-    for name in request.focus:
+    for name in focus:
         if name not in buckets:
             hint = did_you_mean(name, buckets) or f"buckets: {nearest_names(name, buckets)}"
             raise UsageMistake(f"--focus {name!r}: {tasks.name} has no such bucket of split dev; {hint}")
@@ -254,13 +250,13 @@ def claim_improvement(folder: Path) -> Iterator[None]:
         mark.unlink(missing_ok=True)
 
 
-def _with_stored_run(improvement: Improvement, request: ImproveRequest) -> Improvement:
-    folder = find_run(request.results, request.run)
+def _with_stored_run(improvement: Improvement, named: str) -> Improvement:
+    folder = find_run(Path(improvement.results), named)
     run = load_run(folder)
     entries = [entry for entry in run.entries if entry.key.suite == improvement.suite]
     own = [entry for entry in entries if entry.split != "held_out"]
     if not own:
-        raise UsageMistake(f"--run {request.run}: it has no trial of {improvement.suite}, split dev")
+        raise UsageMistake(f"--run {named}: it has no trial of {improvement.suite}, split dev")
     # Of several variants the feedback is about the agent's own prompts, which are what is changed.
     variants = [entry.key.variant for entry in own]
     return replace(
@@ -271,14 +267,6 @@ def _with_stored_run(improvement: Improvement, request: ImproveRequest) -> Impro
     )
 
 
-class ProgressListener(Protocol):
-    """Shows progress on a terminal: a step that starts, and its result on the same line."""
-
-    def begin(self, step: str, what: str) -> None: ...
-
-    def end(self, what: str) -> None: ...
-
-
 class Improver:
     """One improvement, from its current state to its end; ``folder`` holds all of it but the runs.
 
@@ -286,16 +274,11 @@ class Improver:
     """
 
     def __init__(
-        self,
-        repository: Repository,
-        folder: Path,
-        improvement: Improvement,
-        progress: ProgressListener,
-        clock: Callable[[], float] = time.monotonic,
+        self, repository: Repository, folder: Path, improvement: Improvement, progress: ProgressLines
     ) -> None:
         self._repository, self._folder, self._progress = repository, folder, progress
-        self._state, self._clock = improvement, clock
-        self._began, self._before = clock(), improvement.seconds
+        self.improvement = improvement
+        self._began, self._before = time.monotonic(), improvement.seconds
         self._old_tree = folder / "kept"
 
     def run(self) -> Improvement:
@@ -306,25 +289,27 @@ class Improver:
         """
         try:
             self._save()
-            self._check_out_old(self._state.kept)
-            tasks = read_tree_suite(self._old_tree, self._state.suite_file)
-            if self._state.start_run is None:
+            self._repository.add_tree(self._old_tree, self.improvement.kept)
+            tasks = read_tree_suite(self._old_tree, self.improvement.suite_file)
+            if self.improvement.start_run is None:
                 self._start(tasks)
-            elif not self._state.rounds and not self._state.ended:
-                self._progress.begin("start", f"as {Path(self._state.start_run.run).name} has it;")
+            elif not self.improvement.rounds and not self.improvement.ended:
+                self._progress.begin("start", f"as {Path(self.improvement.start_run.run).name} has it;")
                 self._choose_focus(tasks)
                 self._progress.end(f"focus: {self._focus_names}")
-            while not self._state.ended:
+            while not self.improvement.ended:
                 self._next_round(tasks)
-            if self._state.has_accepted and self._state.held_out is None:
+            if self.improvement.has_accepted and self.improvement.held_out is None:
                 self._progress.begin("held-out", "start against kept ...")
                 held_out = confirm_on_held_out(
-                    self._attempts, self._state, tasks, self._folder / "start", self._old_tree
+                    self._attempts, self.improvement, tasks, self._folder / "start", self._old_tree
                 )
                 self._progress.end(held_out.tried.decision if held_out.tried else "not confirmed")
                 self._save(held_out=held_out)
-            confirmation = self._state.held_out.confirmation if self._state.held_out else None
-            outcome: Outcome = "kept on dev, not confirmed" if self._state.has_accepted else "nothing kept"
+            confirmation = self.improvement.held_out.confirmation if self.improvement.held_out else None
+            outcome: Outcome = (
+                "kept on dev, not confirmed" if self.improvement.has_accepted else "nothing kept"
+            )
             if confirmation is not None and confirmation.confirmed:
                 outcome = "confirmed"
             # Before the outcome is written, for nobody continues what has one: trees would be left behind.
@@ -335,44 +320,37 @@ class Improver:
             if isinstance(failed, OSError):
                 raise UsageMistake(f"{failed.filename or self._folder}: {failed.strerror}") from None
             raise
-        return self._state
-
-    @property
-    def improvement(self) -> Improvement:
-        return self._state
+        return self.improvement
 
     def _save(self, **changes: Any) -> None:
         # Seconds of all processes that carried the improvement on.
-        seconds = self._before + self._clock() - self._began
-        self._state = replace(self._state, **changes, trials=self._attempts.trials, seconds=seconds)
-        write_log(self._state, self._folder)
+        seconds = self._before + time.monotonic() - self._began
+        self.improvement = replace(self.improvement, **changes, trials=self._attempts.trials, seconds=seconds)
+        write_log(self.improvement, self._folder)
 
     @property
     def _attempts(self) -> Attempts:
-        return Attempts(self._state, self._repository, self._folder)
-
-    def _check_out_old(self, commit: str) -> None:
-        self._repository.add_tree(self._old_tree, commit)
+        return Attempts(self.improvement, self._repository, self._folder)
 
     def _start(self, tasks: TreeSuite) -> None:
         attempts = self._attempts
-        order = attempts.order("start", "dev", self._state.repetitions)
+        order = attempts.order("start", "dev", self.improvement.repetitions)
         needed = attempts.count(self._old_tree, order)
         if not attempts.has_room(needed):
-            most = self._state.limits.max_trials
+            most = self.improvement.limits.max_trials
             raise UsageMistake(f"--max-trials {most}: the first run of the dev split has {needed} trials")
-        self._progress.begin("start", f"dev split x {self._state.repetitions} ...")
+        self._progress.begin("start", f"dev split x {self.improvement.repetitions} ...")
         start = attempts.start(self._old_tree)
         self._save(start_run=start, feedback_run=start.run)
         self._choose_focus(tasks)
-        score = f"{self._state.suite} {format_figure(start.score)}"
+        score = f"{self.improvement.suite} {format_figure(start.score)}"
         self._progress.end(f"{pluralize(start.spent.trials, 'trial')}, {score}; focus: {self._focus_names}")
 
     def _choose_focus(self, tasks: TreeSuite) -> None:
         """Choose the worst bucket where the user chose none; where none has a miss the improvement ends."""
-        assert self._state.start_run is not None
-        run, chosen = self._run(self._state.start_run.run), self._state.focus
-        bucket = worst_bucket(run, self._state.suite, chosen or tasks.dev_buckets)
+        assert self.improvement.start_run is not None
+        run, chosen = self._run(self.improvement.start_run.run), self.improvement.focus
+        bucket = worst_bucket(run, self.improvement.suite, chosen or tasks.dev_buckets)
         if bucket is None:
             whose = "the focus" if chosen else "split dev"
             self._save(ended=f"every task of {whose} passed: there is nothing to improve")
@@ -381,17 +359,17 @@ class Improver:
 
     @property
     def _focus_names(self) -> str:
-        return ", ".join(one_line(name, MOST_LINE) or NO_BUCKET for name in self._state.focus) or "none"
+        return ", ".join(one_line(name, MOST_LINE) or NO_BUCKET for name in self.improvement.focus) or "none"
 
     def _run(self, name: str) -> Run:
         # ``name`` is a whole path where the user named a stored run, and joining leaves such a path alone.
-        return load_run(Path(self._state.results) / name)
+        return load_run(Path(self.improvement.results) / name)
 
     # --- rounds
 
     def _next_round(self, tasks: TreeSuite) -> None:
         """Take up the interrupted round, or start another, or note why there is none."""
-        rounds, limits = self._state.rounds, self._state.limits
+        rounds, limits = self.improvement.rounds, self.improvement.limits
         if not rounds or rounds[-1].step == "decided":
             most = limits.rounds if limits.max_rounds is None else min(limits.rounds, limits.max_rounds)
             kept = rounds[-1] if rounds and rounds[-1].decision == "kept for now" else None
@@ -400,15 +378,16 @@ class Improver:
                 self._save(ended="the coding agent changed nothing more")
             elif focus is not None and focus > 1 - ROUNDING:
                 self._save(ended="the focus passed in full")
-            elif self._state.rounds_without_keep >= WITHOUT_KEEP:
+            elif self.improvement.rounds_without_keep >= WITHOUT_KEEP:
                 self._save(ended=f"{WITHOUT_KEEP} rounds in a row without a keep")
             elif len(rounds) >= most:
                 self._save(ended=f"{pluralize(len(rounds), 'round')} done")
-            elif not self._attempts.has_room(needed := self._needs(tasks).round):
+            # Without room for the confirmation no round starts.
+            elif not self._attempts.has_room(needed := sum(self._needs(tasks).values())):
                 room = f"--max-trials {limits.max_trials} has no room"
                 self._save(ended=f"{room} for a round and the confirmation, {needed} trials")
             else:
-                self._save(rounds=(*rounds, Round(len(rounds) + 1, self._state.kept)))
+                self._save(rounds=(*rounds, Round(len(rounds) + 1, self.improvement.kept)))
             return
         current = rounds[-1]
         # An interrupted round goes on with its next step; a coding agent that was cut off starts again.
@@ -420,29 +399,27 @@ class Improver:
             self._try_dev(current, tasks)
         delete_tree(self._tree_of(current))
 
-    def _needs(self, tasks: TreeSuite) -> TrialNeeds:
-        assert self._state.start_run is not None
-        return trial_needs(self._state, self._run(self._state.start_run.run), tasks)
+    def _needs(self, tasks: TreeSuite) -> Mapping[str, int]:
+        assert self.improvement.start_run is not None
+        return trial_needs(self.improvement, self._run(self.improvement.start_run.run), tasks)
 
     def _tree_of(self, current: Round) -> Path:
         return self._folder / f"round-{current.number}" / "tree"
 
     def _put(self, current: Round, **changes: Any) -> Round:
         changed = replace(current, **changes)
-        self._save(rounds=(*self._state.rounds[:-1], changed))
+        self._save(rounds=(*self.improvement.rounds[:-1], changed))
         return changed
 
-    def _decide(self, current: Round, decision: str, reason: str, **changes: Any) -> Round:
+    def _decide(self, current: Round, decision: str, reason: str) -> Round:
         self._progress.end(f"{decision}: {one_line(reason, MOST_LINE)}" if reason else decision)
-        return self._put(current, decision=decision, reason=reason, step="decided", **changes)
+        return self._put(current, decision=decision, reason=reason, step="decided")
 
     def _change(self, current: Round, tasks: TreeSuite) -> Round:
         self._progress.begin(f"round {current.number}", "coding agent ...")
         place = self._tree_of(current).parent
-        change = RoundChange(self._repository, self._state, self._old_tree, place, tasks)
-        current = change.make(current, self._run(self._state.feedback_run))
-        # The coding agent may have changed it, and old and new are tried from it.
-        self._check_out_old(current.base)
+        change = RoundChange(self._repository, self.improvement, self._old_tree, place, tasks)
+        current = change.make(current, self._run(self.improvement.feedback_run))
         if current.step == "decided":
             return self._decide(current, current.decision, current.reason)
         seconds = format_duration(current.coding_seconds)
@@ -454,64 +431,57 @@ class Improver:
     def _screen(self, current: Round, tasks: TreeSuite) -> Round:
         """Try the focus alone, old and new: a change that does not raise its mean costs no whole split."""
         # Where the focus's files hold all tasks of the dev split, a screen would be all of it.
-        if self._needs(tasks).screen == 0:
+        if self._needs(tasks)["screen"] == 0:
             return self._put(current, step="screened")
-        self._progress.begin(f"round {current.number}", "screen ...")
-        outcome = self._try(current, tasks, "screen")
-        if isinstance(outcome, str):
-            return self._decide(current, "discarded", outcome)
-        _, tried = outcome
-        if tried.decision == "discarded":
-            return self._decide(current, "discarded", tried.words, screen=tried)
-        self._progress.end(tried.reason)
-        return self._put(current, step="screened", screen=tried)
+        current, outcome = self._try(current, tasks, "screen")
+        if outcome is None:
+            return current
+        self._progress.end(outcome[1].reason)
+        return self._put(current, step="screened")
 
     def _try_dev(self, current: Round, tasks: TreeSuite) -> None:
         """Try the whole dev split, old and new, and accept or discard the change."""
-        self._progress.begin(f"round {current.number}", "dev split ...")
-        outcome = self._try(current, tasks, "dev")
-        if isinstance(outcome, str):
-            self._decide(current, "discarded", outcome)
+        current, outcome = self._try(current, tasks, "dev")
+        if outcome is None:
             return
         paired, tried = outcome
-        if tried.decision == "discarded":
-            self._decide(current, "discarded", tried.words, dev=tried)
-            return
         scores = f"{format_figure(tried.focus_old)} -> {format_figure(tried.focus_new)}"
         message = f"{one_line(f'{self._focus_names} {scores}', 72)}\n\n{tried.sentence}\n"
         # The commit of the coding agent is made again with a message that has the figures.
         accepted = self._repository.commit_again(current.commit, current.base, message)
-        self._repository.set_branch(self._state.branch, accepted)
-        self._state = replace(
-            self._state,
+        self._repository.set_branch(self.improvement.branch, accepted)
+        self.improvement = replace(
+            self.improvement,
             kept=accepted,
             feedback_run=paired.new.folder.name,
             # Where both sides were one run, only its variant "new" is what was accepted.
             feedback_variant="new" if tried.in_one_run else "",
         )
-        self._decide(replace(current, commit=accepted), "kept for now", tried.reason, dev=tried)
-        self._check_out_old(accepted)
+        self._decide(replace(current, commit=accepted), "kept for now", tried.reason)
+        self._repository.add_tree(self._old_tree, accepted)
 
     def _try(
         self, current: Round, tasks: TreeSuite, part: Literal["screen", "dev"]
-    ) -> tuple[PairedRuns, TriedPair] | str:
-        """Try the old and the new prompts of a round; give the reason as a text where that cannot be done."""
-        if not self._attempts.has_room(self._needs(tasks).of(part)):
-            return f"it would go beyond --max-trials {self._state.limits.max_trials}"
-
-        def decide(comparison: RunComparison) -> tuple[str, str]:
-            decided = (decide_screen if part == "screen" else decide_round)(comparison, self._state.focus)
-            return decided.decision, decided.reason
-
-        files = [task.file for task in tasks.focus(self._state.focus)] if part == "screen" else ()
-        order = self._attempts.order(f"{current.number}-{part}", "dev", self._state.repetitions, files)
+    ) -> tuple[Round, tuple[PairedRuns, TriedPair] | None]:
+        """Try the old and the new prompts of a round, which is discarded where that cannot be done."""
+        self._progress.begin(f"round {current.number}", "screen ..." if part == "screen" else "dev split ...")
+        if not self._attempts.has_room(self._needs(tasks)[part]):
+            reason = f"it would go beyond --max-trials {self.improvement.limits.max_trials}"
+            return self._decide(current, "discarded", reason), None
+        files = [task.file for task in tasks.focus(self.improvement.focus)] if part == "screen" else ()
+        order = self._attempts.order(f"{current.number}-{part}", "dev", self.improvement.repetitions, files)
         commits, trees = (current.base, current.commit), (self._old_tree, self._tree_of(current))
+        decide = partial(decide_screen if part == "screen" else decide_round, focus=self.improvement.focus)
         try:
-            return self._attempts.pair(tasks, commits, trees, order, decide)
+            paired, tried = self._attempts.pair(tasks, commits, trees, order, decide)
         except RunFailed as failed:
-            return one_line(str(failed), MOST_LINE)
+            return self._decide(current, "discarded", one_line(str(failed), MOST_LINE)), None
+        current = replace(current, screen=tried) if part == "screen" else replace(current, dev=tried)
+        if tried.decision == "discarded":
+            return self._decide(current, "discarded", tried.words), None
+        return current, (paired, tried)
 
     def _remove_trees(self) -> None:
-        rounds = [self._tree_of(each) for each in self._state.rounds[-1:]]
+        rounds = [self._tree_of(each) for each in self.improvement.rounds[-1:]]
         for tree in (self._old_tree, self._folder / "start", *rounds):
             delete_tree(tree)

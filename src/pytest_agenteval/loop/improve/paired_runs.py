@@ -27,6 +27,7 @@ from pytest_agenteval.session.inner_pytest import (
     QUIET,
     InnerPytest,
     inner_environment,
+    last_line,
     start_pytest,
 )
 from pytest_agenteval.store.run_reader import Run, load_run
@@ -43,8 +44,6 @@ COMPLETED = (0, 1)
 # A trial that is repeated until it passes says nothing about a prompt, and its repetitions are not in the
 # plan.
 NO_RERUNS = ("-p", "no:rerunfailures")
-# How lines with errors begin, and among them the most informative.
-_COMPLAINTS = (re.compile(r"^E  |(^|: )(error|ERROR)\b"), re.compile("^E  "))
 # A problem in the file of a suite or task, as ``errors.Problem`` writes it.
 _PROBLEM = re.compile(r"^(\S.*)\n  (expected: .*)\n  (found: .*)$", re.MULTILINE)
 # Files that make a folder pytest's rootdir.
@@ -277,16 +276,10 @@ def _finished_run(inner: InnerPytest) -> Run:
 
 
 def _pytest_complaint(output: Path) -> str:
-    """Give the line of pytest's output that says what is wrong, and the file that holds all of it."""
-    text = output.read_text(encoding="utf-8", errors="replace")
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    for sign in _COMPLAINTS:
-        # Each pattern narrows the choice, if any line has it; the last line of those is quoted.
-        lines = [line for line in lines if sign.search(line)] or lines
-    complaint = lines[-1] if lines else "it printed nothing"
+    """Say what is wrong, and which file holds all of pytest's output."""
     # For a broken task file pytest's last lines name only the file; what is wrong stands further up.
-    if problem := _PROBLEM.search(text):
-        complaint = "; ".join(problem.groups())
+    problem = _PROBLEM.search(output.read_text(encoding="utf-8", errors="replace"))
+    complaint = "; ".join(problem.groups()) if problem else last_line(output)
     return f"{complaint} (all of it: {os.path.relpath(output)})"
 
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, TextIO
 
 from pytest_agenteval.loop.improve.acceptance import Confirmation
 from pytest_agenteval.loop.improve.paired_runs import Spent
@@ -24,6 +26,7 @@ from pytest_agenteval.text.formatting import (
     escape_markdown,
     format_duration,
     format_figure,
+    one_line,
     pluralize,
     printable,
 )
@@ -39,6 +42,9 @@ Outcome = Literal["", "confirmed", "kept on dev, not confirmed", "nothing kept"]
 STATE, LOG, LOG_JSON = "state.json", "log.md", "log.json"
 MOST_NAMES = 5
 MOST_SENTENCE = 2_000
+# Characters of a line on the screen, and columns: of a line, and of the step that it begins with.
+MOST_LINE = 1000
+WIDTH, STEP = 100, 9
 # Characters of a diff in the log; git has all of it.
 MOST_DIFF = 20_000
 
@@ -306,3 +312,60 @@ def _held_out_lines(improvement: Improvement) -> Iterator[str]:
 def _markdown_sentence(text: str) -> str:
     """Escape a sentence of ours, in which names are foreign; ``->`` and ``<0.001`` stay readable."""
     return escape_markdown(text, MOST_SENTENCE).replace("-&gt;", "->").replace("&lt;0", "<0")
+
+
+class ProgressLines:
+    """Prints a line for each step: its start when the step starts, its result when it ends."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out, self._open = out, 0
+        # A narrow terminal would break words; a file has no width of its own.
+        self._width = min(WIDTH, shutil.get_terminal_size().columns) if out.isatty() else WIDTH
+
+    def begin(self, step: str, what: str) -> None:
+        self.close()
+        text = f"{step:<{STEP}} {_safe_line(what)}"
+        self._open = len(text)
+        print(text, end="", file=self._out, flush=True)
+
+    def end(self, what: str) -> None:
+        """End the line with the result of the step; the result goes below where there is no room."""
+        text = _safe_line(what)
+        if self._open + len(text) < self._width:
+            print(f" {text}" if self._open else text, file=self._out, flush=True)
+            self._open = 0
+            return
+        self.close()
+        self.paragraph(text, " " * (STEP + 1))
+
+    def paragraph(self, text: str, indent: str = "") -> None:
+        self.lines(
+            textwrap.wrap(
+                text,
+                self._width,
+                initial_indent=indent,
+                subsequent_indent=indent or "  ",
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+        )
+
+    def line(self, text: str) -> None:
+        self.close()
+        print(_safe_line(text), file=self._out, flush=True)
+
+    def lines(self, texts: Any) -> None:
+        """Print lines as they are, without secrets."""
+        self.close()
+        for text in texts:
+            print(KNOWN_SECRETS.text(text), file=self._out, flush=True)
+
+    def close(self) -> None:
+        """End a line that still has no result."""
+        if self._open:
+            print(file=self._out)
+        self._open = 0
+
+
+def _safe_line(text: str) -> str:
+    return KNOWN_SECRETS.text(one_line(text, MOST_LINE))

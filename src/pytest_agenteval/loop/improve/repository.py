@@ -30,7 +30,7 @@ NOBODY = {f"GIT_{role}_NAME": "agenteval" for role in ("AUTHOR", "COMMITTER")} |
     f"GIT_{role}_EMAIL": "agenteval@localhost" for role in ("AUTHOR", "COMMITTER")
 }
 PLAIN_DIFF = ("--no-ext-diff", "--no-textconv", "--no-color", "--no-renames")
-REGULAR = "100644"
+REGULAR, PROGRAM = "100644", "100755"
 NO_FILE = "000000"
 NEEDED = "improve works in checkouts of commits"
 
@@ -42,8 +42,8 @@ class GitFailed(AgentEvalError):
 class ChangedFile(FrozenValue, frozen=True):
     """A file that is not what a commit says: its path from the top, and its modes as git writes them.
 
-    A mode is ``000000`` where there is no such file; ``120000`` is a link, ``160000`` a repository inside.
-    ``matching`` says whether it is among the files that the caller named.
+    A mode is ``000000`` where there is no such file. ``matching`` says whether it is among the files that the
+    caller named.
     """
 
     path: str
@@ -151,7 +151,12 @@ class Repository:
         pairs = zip(raw[::2], raw[1::2], strict=True)
         return [
             *(ChangedFile(path, line[1:7], line[8:14], path in matching) for line, path in pairs),
-            *(ChangedFile(path, NO_FILE, _mode(tree / path), path in matching) for path in new),
+            *(
+                ChangedFile(
+                    path, NO_FILE, PROGRAM if os.access(tree / path, os.X_OK) else REGULAR, path in matching
+                )
+                for path in new
+            ),
         ]
 
     def add_tree(self, path: Path, commit: str) -> None:
@@ -259,20 +264,8 @@ def _run(
 
 def git_environment() -> dict[str, str]:
     """Give this process's variables without those that lead git elsewhere, as a hook sets them."""
-    leading = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX", "GIT_NAMESPACE")
-    more = (
-        "GIT_OBJECT_DIRECTORY",
-        "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-        "GIT_EXTERNAL_DIFF",
-        "GIT_CEILING_DIRECTORIES", "GIT_REPLACE_REF_BASE", "GIT_GRAFT_FILE", "GIT_SHALLOW_FILE",
-        *(f"GIT_{how}_PATHSPECS" for how in ("LITERAL", "GLOB", "NOGLOB", "ICASE")),
-    )  # fmt: skip
-    return {name: value for name, value in os.environ.items() if name not in (*leading, *more)}
-
-
-def _mode(path: Path) -> str:
-    if path.is_symlink():
-        return "120000"
-    if path.is_dir():
-        return "160000"
-    return "100755" if os.access(path, os.X_OK) else REGULAR
+    leading = (
+        *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX", "GIT_NAMESPACE"),
+        *("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_CEILING_DIRECTORIES"),
+    )
+    return {name: value for name, value in os.environ.items() if name not in leading}
