@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import html
 import json
-import quopri
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -47,15 +46,11 @@ def secret_spellings(value: str) -> set[str]:
         raw = {text.encode("utf-8", "replace")}
         with suppress(UnicodeEncodeError):
             raw.add(text.encode("latin-1"))
-        spelled |= _in_address(text) | _in_page(text)
-        spelled |= {repr(text)[1:-1], ascii(text)[1:-1], *(repr(data)[2:-1] for data in raw)}
+        spelled |= _in_address(text) | _in_page(text) | {repr(text)[1:-1], ascii(text)[1:-1]}
         for data in raw:
-            spelled |= {quopri.encodestring(data).replace(b"=\n", b"").decode(), data.decode("latin-1")}
-            spelled |= _character_by_character(data.decode("latin-1"))
-            spelled |= {data.hex(), data.hex().upper(), *_in_base32(data)}
+            spelled |= {repr(data)[2:-1], data.decode("latin-1"), data.hex(), data.hex().upper()}
             once = set(_in_base64(data))
             spelled |= once.union(*(_in_base64(form.encode()) for form in once))
-        spelled |= _character_by_character(text)
     return {form for form in spelled if len(form) >= SHORTEST}
 
 
@@ -90,20 +85,6 @@ def _in_page(text: str) -> set[str]:
     forms |= {form.replace("&#x27;", "&#39;").replace("&quot;", "&#34;") for form in forms}
     forms |= {form.replace("&#x27;", "&apos;") for form in forms}
     return forms | {form.encode("ascii", "xmlcharrefreplace").decode() for form in forms}
-
-
-def _character_by_character(text: str) -> set[str]:
-    """Give a text all of whose characters are escaped, as numbers in a page, in JSON and in an address."""
-    patterns = ("&#{};", "&#x{:x};", "&#x{:X};", "\\u{:04x}", "\\u{:04X}", "\\x{:02x}", "%{:02x}", "%{:02X}")
-    return {"".join(map(pattern.format, map(ord, text))) for pattern in patterns}
-
-
-def _in_base32(raw: bytes) -> Iterator[str]:
-    """Give what base32 makes of bytes at any offset, without letters that hold bits of their neighbours."""
-    for before in range(5):
-        encoded = base64.b32encode(bytes(before) + raw).decode().rstrip("=")
-        torn = (before + len(raw)) % 5 != 0
-        yield encoded[-(-before * 8 // 5) : -1 if torn else None]
 
 
 def _in_base64(raw: bytes) -> Iterator[str]:
