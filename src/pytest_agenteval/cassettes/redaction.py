@@ -27,7 +27,7 @@ from pytest_agenteval.cassettes.wire.response_bodies import aws_frame, aws_frame
 from pytest_agenteval.cassettes.wire.traffic import Json, UnreadableTraffic, as_text, read_json
 from pytest_agenteval.text.json_values import compact_json, mend_surrogates
 from pytest_agenteval.text.redaction import KNOWN_SECRETS, MOST_CLEAN_TEXTS, Secrets
-from pytest_agenteval.text.secret_forms import MARK, SHORTEST, has_shape, is_secret_header
+from pytest_agenteval.text.secret_forms import MARK, has_shape, is_secret_header
 
 Clean: TypeAlias = Callable[[str], str]
 
@@ -273,48 +273,27 @@ def _may_be_text(name: str) -> bool:
 
 
 def _clean_pieces(pieces: Sequence[_TextPiece], clean: Clean) -> set[int]:
-    """Rewrite the pieces where cleaning changes their joined text; a mark stands where its secret began."""
+    """Rewrite the pieces where cleaning changes their joined text.
+
+    All that is new, from the first character that differs to the last, goes into one piece.
+    """
     joined = "".join(piece.text for piece in pieces)
     whole = mend_surrogates(joined)
     cleaned = clean(whole)
     if cleaned == whole:
         return set()
-    # Where a character itself is cut, mending moves all places behind it: all goes into the first piece.
-    changes = _changes(joined, cleaned, clean) if whole == joined else [(0, len(joined), cleaned)]
-    changed, at = set(), 0
-    for piece in pieces:
-        text, start, done, parts = piece.text, at, 0, []
-        at += len(text)
-        for begin, end, new in changes:
-            if begin < at and end > start:
-                parts += [text[done : max(done, begin - start)], new if begin >= start else ""]
-                done = min(len(text), end - start)
-        if parts:
-            piece.holder[piece.key] = "".join([*parts, text[done:]])
-            changed.add(piece.document)
-    return changed
-
-
-def _changes(joined: str, cleaned: str, clean: Clean) -> list[tuple[int, int, str]]:
-    """Say what was replaced to give the cleaned text: where it begins and ends, and what is there now.
-
-    That is the place of each mark. Where these places are not sure, it is one place: from the first character
-    that differs to the last.
-    """
-    first, *others = cleaned.split(MARK)
-    changes, at = [], len(first)
-    for number, literal in enumerate(others, 1):
-        is_last = number == len(others)
-        # No secret is shorter than ``SHORTEST``, so the text behind the mark is searched for from there.
-        end = len(joined) - len(literal) if is_last else joined.find(literal, at + SHORTEST)
-        changes.append((at, end, MARK))
-        at = end + len(literal)
-    are_sure = all(0 <= begin < end and clean(joined[begin:end]) == MARK for begin, end, _ in changes)
-    if changes and joined.startswith(first) and are_sure:
-        return changes
     begin = _common(joined, cleaned)
     tail = _common(joined[begin:][::-1], cleaned[begin:][::-1])
-    return [(begin, len(joined) - tail, cleaned[begin : len(cleaned) - tail])]
+    end, new = len(joined) - tail, cleaned[begin : len(cleaned) - tail]
+    changed, at = set(), 0
+    for piece in pieces:
+        text, start = piece.text, at
+        at += len(text)
+        if begin < at and end > start:
+            piece.holder[piece.key] = text[: max(0, begin - start)] + new + text[end - start :]
+            changed.add(piece.document)
+            new = ""
+    return changed
 
 
 def _common(left: str, right: str) -> int:
