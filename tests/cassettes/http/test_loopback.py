@@ -142,7 +142,8 @@ def trial(
 ) -> Iterator[tuple[TrialAddress, Scope]]:
     """Open the addresses of a trial with a tape of its own; what it records is on disk at the end."""
     library = Library(folder)
-    scope = Scope((library.open(Path(f"{name}.yaml"), mode, "tool"),))
+    tape = library.open(Path(f"{name}.yaml"), mode, "tool")
+    scope = Scope(lambda: (tape,))
     with closing(open_address(scope, [openai(base, **more)])) as address:
         yield address, scope
     library.save()
@@ -179,8 +180,8 @@ def test_a_redirect_leads_back_to_the_trials_own_address(tmp_path: Path, provide
     for mode in ("once", "none"):
         upstream = Upstream("TOOL_API", provider.base)
         library = Library(tmp_path)
-        scope = Scope((library.open(Path("t.yaml"), mode, "tool"),))  # type: ignore[arg-type]  # both are modes
-        with closing(open_address(scope, [upstream])) as address:
+        tape = library.open(Path("t.yaml"), mode, "tool")  # type: ignore[arg-type]  # both are modes
+        with closing(open_address(Scope(lambda tape=tape: (tape,)), [upstream])) as address:
             told = Program(address, "TOOL_API").ask("/redirect", method="GET")
             assert told.headers["Location"] == f"{address.url('TOOL_API')}/landed?n=1"
         library.save()

@@ -102,7 +102,7 @@ def offered(tmp_path: Path) -> Iterator[Offered]:
         Tool(ToolSpec("wait", "Waits."), wait),
         Tool(ToolSpec("late"), lambda args: "here"),
     )
-    with closing(open_address(Scope(tape.of_agent), [])) as address:
+    with closing(open_address(Scope(lambda: tape.of_agent), [])) as address:
         url = address.mount("tools", OfferedTools(box, recorder, address.note_broken))
         yield Offered(url, address, recorder)
 
@@ -178,7 +178,7 @@ def test_what_breaks_a_trial_is_told_to_whoever_runs_the_program(tmp_path: Path)
     tape = ToolTape(Library(tmp_path).open(Path("t.yaml"), "none", "tool"), retry_command="pytest")
     box = ToolBox(recorder, tape=tape)
     box.offer(Tool(ToolSpec("weather", parameters=CITY, taped=True), weather))
-    with closing(open_address(Scope(tape.of_agent), [])) as address:
+    with closing(open_address(Scope(lambda: tape.of_agent), [])) as address:
         offered = Offered(
             address.mount("tools", OfferedTools(box, recorder, address.note_broken)), address, recorder
         )

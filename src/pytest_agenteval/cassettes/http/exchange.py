@@ -151,7 +151,7 @@ class Exchange:
 
     def sending(self) -> Sending:
         """Let the sockets through for as long as something is sent or read."""
-        return self._scope.sending()
+        return Sending(self._scope)
 
     def reading(self) -> PartReading:
         """Let the sockets through while a part is read; a response that breaks off is cut."""

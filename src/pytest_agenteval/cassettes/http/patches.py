@@ -195,7 +195,9 @@ def taped_http(
     network. Subprocesses are outside of every scope.
     """
     install()
-    with scoped(Scope((tape, *shared), lambda: _request_matcher(matching))) as scope:
+    tapes = (tape, *shared)
+    scope = Scope(lambda: tapes, lambda: _request_matcher(matching))
+    with scoped(scope):
         yield scope
 
 

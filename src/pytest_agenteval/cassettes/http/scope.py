@@ -7,12 +7,12 @@ import os
 import threading
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from copy import copy
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -181,7 +181,7 @@ class OfNobody(RequestRefused):
 class Scope:
     """The requests of one trial, or of one call of a tool; several tasks and threads may make them.
 
-    ``tapes`` are the tapes, or a function that opens them at the first request. ``missed`` holds, redacted,
+    ``tapes`` opens the tapes at the first request. ``missed`` holds, redacted,
     what was refused: a request that is tried again is one; ``cuts`` what was answered in part and so is not
     recorded; ``noted`` other events of the trial. What belongs to a scope that is ``passing`` goes
     out as it is, but for what ``traffic`` claims: requests of models, which are its own whatever the tapes
@@ -191,7 +191,7 @@ class Scope:
 
     def __init__(
         self,
-        tapes: Sequence[Tape] | Callable[[], Sequence[Tape]] = (),
+        tapes: Callable[[], Sequence[Tape]] = tuple,
         matcher: Callable[[], CallMatcher] | None = None,
         *,
         passing: bool = False,
@@ -199,7 +199,7 @@ class Scope:
         ignored_hosts: Sequence[str] = (),
     ) -> None:
         self._ignored_hosts = ignored_hosts
-        self._open, self._matcher, self.passing, self.traffic = tapes, matcher, passing, traffic
+        self._tapes, self._matcher, self.passing, self.traffic = tapes, matcher, passing, traffic
         self._outer = current()
         self._ended = False
         self._closers: list[Callable[[], object]] = []
@@ -283,10 +283,6 @@ class Scope:
         plain.traffic, plain._outer = None, self
         return plain
 
-    def sending(self) -> Sending:
-        """Let a request of this scope use sockets, though no other connection may be opened."""
-        return Sending(self)
-
     def play(self, request: Request) -> Response | None:
         """Give the recorded response, or None if the request is to be sent; raises NotRecorded."""
         if self.traffic is not None and self.traffic.claims(request):
@@ -300,7 +296,7 @@ class Scope:
 
         matcher = self._call_matcher
         # The trial's own tape comes first, then the shared ones.
-        for tape in self._tapes:
+        for tape in self._tapes():
             interaction = tape.find((request,), matcher)
             if interaction is not None:
                 self.played += 1
@@ -382,16 +378,27 @@ class Scope:
         return None if self._matcher is None else self._matcher()
 
     @property
-    def _tapes(self) -> Sequence[Tape]:
-        return self._open() if callable(self._open) else self._open
-
-    @property
     def _own(self) -> Tape:
-        return self._tapes[0]
+        return self._tapes()[0]
 
 
-_scope: ContextVar[Scope | None] = ContextVar("pytest_agenteval_http")
-"""The scope of this context's requests; None where they belong to no trial, unset in an empty context."""
+class _Place(NamedTuple):
+    """Whose the requests of a context are, and whose work is done in it.
+
+    ``scope`` is None where they belong to no trial. ``home`` is the scope that this thread or task was
+    started in, whomever it serves. It ``may_serve`` where it is a thread that may work for several trials,
+    and not the course of one, and ``serves`` while it does work that it took from a queue.
+    """
+
+    scope: Scope | None = None
+    home: Scope | None = None
+    may_serve: bool = True
+    serves: bool = False
+
+
+_NOWHERE = _Place()
+_place: ContextVar[_Place | None] = ContextVar("pytest_agenteval_http", default=None)
+"""None in an empty context, which does not say whose its requests are."""
 
 _open: WeakSet[Scope] = WeakSet()
 _trials: set[Scope] = set()
@@ -404,16 +411,6 @@ class _Thread(threading.local):
 
 
 _thread = _Thread()
-
-_home: ContextVar[Scope | None] = ContextVar("pytest_agenteval_http_home", default=None)
-"""The scope that this thread or task was started in, whomever it serves."""
-
-_may_serve: ContextVar[bool] = ContextVar("pytest_agenteval_http_may_serve", default=True)
-"""Whether this is a thread that may work for several trials, and not the course of one trial."""
-
-_serves: ContextVar[bool] = ContextVar("pytest_agenteval_http_serves", default=False)
-"""Whether this thread or task does work that it took from a queue."""
-
 
 _sending: ContextVar[Scope | None] = ContextVar("pytest_agenteval_http_sending", default=None)
 """The scope one of whose requests is being sent just now."""
@@ -450,7 +447,7 @@ def is_own_address(uri: str) -> bool:
 
 def for_this_thread(refused: BaseException) -> BaseException:
     """Give what is to be raised: a thread that works off a queue would die of what is no Exception."""
-    return NothingSent(str(refused)) if _serves.get() else refused
+    return NothingSent(str(refused)) if (_place.get() or _NOWHERE).serves else refused
 
 
 def current() -> Scope | None:
@@ -459,10 +456,10 @@ def current() -> Scope | None:
     The thread has the word where the context is empty, as ``Context()`` is, and where it is one that was
     copied while an agent was made, which serves many trials.
     """
-    try:
-        scope = _scope.get()
-    except LookupError:
+    place = _place.get()
+    if place is None:
         return _thread.scope
+    scope = place.scope
     return _thread.scope or scope if scope is not None and scope.lasting else scope
 
 
@@ -483,7 +480,7 @@ def answering() -> Scope | None:
         # An agent may hold a context of an earlier trial, while this thread works for one that still runs.
         scope = _thread.scope
         if scope is None or scope.closed:
-            if _serves.get():
+            if (_place.get() or _NOWHERE).serves:
                 raise NothingSent(_ENDED)
             # Both pass an agent's ``except Exception``, and neither is reported on standard error.
             with suppress(RuntimeError):
@@ -495,15 +492,12 @@ def answering() -> Scope | None:
 
 def of_nobody() -> bool:
     """Whether this runs on a loop that all trials share, in a context that names none of them."""
-    return bool(_open) and _scope.get(_UNSET) is _UNSET and is_shared(running_loop())
-
-
-_UNSET = cast("Scope", object())
+    return bool(_open) and _place.get() is None and is_shared(running_loop())
 
 
 def belong_to_nobody() -> None:
     """Let requests of this context belong to no trial, unless it names one: our own code runs in it."""
-    _scope.set(current())
+    _place.set((_place.get() or _NOWHERE)._replace(scope=current()))
 
 
 @contextmanager
@@ -516,28 +510,38 @@ def working_for(scope: Scope | None) -> Iterator[None]:
         _thread.scope = before
 
 
-@contextmanager
-def scoped(scope: Scope | None) -> Iterator[Scope]:
-    """Let requests of this context belong to the scope, and without a loop those of this thread."""
-    tokens = _scope.set(scope), _home.set(scope), _may_serve.set(False)
-    try:
+class scoped:
+    """While entered, requests of the context belong to the scope; without a loop, those of the thread too.
+
+    Not a generator: each tool call, and each request of ours, comes by here.
+    """
+
+    __slots__ = ("_before", "_holds_thread", "_scope", "_token")
+
+    def __init__(self, scope: Scope | None) -> None:
+        self._scope = scope
+
+    def __enter__(self) -> None:
+        serves = (_place.get() or _NOWHERE).serves
+        self._token = _place.set(_Place(self._scope, self._scope, False, serves))
         # On a loop, tasks of several trials take turns in one thread: only the context can tell them apart.
-        if scope is None or running_loop():
-            yield scope  # type: ignore[misc]  # None is for untaped, which gives nothing
-        else:
-            with working_for(scope):
-                yield scope
-    finally:
+        self._holds_thread = self._scope is not None and running_loop() is None
+        if self._holds_thread:
+            self._before, _thread.scope = _thread.scope, self._scope
+
+    def __exit__(self, *raised: object) -> None:
+        if self._holds_thread:
+            _thread.scope = self._before
         # A coroutine that was not run to its end is closed in another context.
         with suppress(ValueError):
-            _scope.reset(tokens[0])
-            _home.reset(tokens[1])
-            _may_serve.reset(tokens[2])
+            _place.reset(self._token)
 
 
 def start_serving() -> None:
     """Let this thread, which a trial has started, work for other trials too."""
-    _may_serve.set(True)
+    # An empty context lets it do so as it is, and stays empty.
+    if (place := _place.get()) is not None:
+        _place.set(place._replace(may_serve=True))
 
 
 def serve(giver: Scope | None) -> None:
@@ -546,15 +550,16 @@ def serve(giver: Scope | None) -> None:
     ``giver`` is None where the work is no trial's: they belong again to where it was started. What a trial
     itself takes from a queue (an answer, a connection that another one used) is no work, and leaves it.
     """
-    home, thread = _home.get(), threading.current_thread()
+    place, thread = _place.get() or _NOWHERE, threading.current_thread()
     if of_a_debugger(thread):
         return
-    free = _may_serve.get() and thread is not threading.main_thread()
+    home = place.home
+    free = place.may_serve and thread is not threading.main_thread()
     if free or (home is not None and home.closed):
-        _scope.set(home if giver is None else giver)
-        _serves.set(giver is not None)
+        scope = home if giver is None else giver
+        _place.set(place._replace(scope=scope, serves=giver is not None))
         if running_loop() is None:
-            _thread.scope = home if giver is None else giver
+            _thread.scope = scope
 
 
 def of_a_debugger(thread: threading.Thread) -> bool:
@@ -563,16 +568,11 @@ def of_a_debugger(thread: threading.Thread) -> bool:
     return bool(getattr(thread, "is_pydev_daemon_thread", False))
 
 
-def untaped() -> AbstractContextManager[object]:
+def untaped() -> scoped:
     """Let requests of this context go out, whatever scope is open: for those that are ours."""
     return scoped(None)
 
 
-@contextmanager
-def let_out() -> Iterator[None]:
+def let_out() -> AbstractContextManager[None]:
     """Let requests of this context go out as long as the trial lasts: for what is recorded in another way."""
-    if current() is None:
-        yield
-        return
-    with scoped(Scope(passing=True)):
-        yield
+    return nullcontext() if current() is None else scoped(Scope(passing=True))
