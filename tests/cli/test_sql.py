@@ -149,8 +149,6 @@ def test_a_query_reaches_nothing_else(
         ("select nope from trials", 'column "nope" not found in FROM clause! Candidate bindings: '),
         ("select * from trial", 'Table with name trial does not exist! Did you mean "trials"'),
         ("select cast('x' as integer) from trials", "Could not convert string 'x'"),
-        ("select 'infinity'::timestamptz from trials", "a time outside of the years 1 to 9999"),
-        ("select ['10000-01-01'::date]", "write it as text"),
         ("select 1; select 2", "expected one query; found 2"),
         ("insert into trials (run) values ('x')", "expected a query that reads, as select does"),
     ],

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from itertools import count
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
@@ -114,23 +113,14 @@ def row_filters(index: Fields) -> dict[str, int]:
 
 
 def _suite_labels(views: Sequence[RunView]) -> Iterator[str]:
-    """Name each suite by itself where that is unique on the page, else with its model, else with its run too.
-
-    A run and its copy share all of these, and filters go by labels: the later one is numbered.
-    """
+    """Name each suite by itself where that is unique on the page, else with its model, else with its run too."""
     names = [
         (suite.suite, f"{suite.suite}[{suite.who}]", f"{suite.suite}[{suite.who}] ({view.name})")
         for view in views
         for suite in view.suites
     ]
     times = Counter(name for each in names for name in each[:2])
-    labels: set[str] = set()
-    for each in names:
-        label = next((name for name in each[:2] if times[name] == 1), each[2])
-        numbered = (label if number == 1 else f"{label} {number}" for number in count(1))
-        label = next(name for name in numbered if name not in labels)
-        labels.add(label)
-        yield label
+    yield from (next((name for name in each[:2] if times[name] == 1), each[2]) for each in names)
 
 
 def _run_head(view: RunView) -> Fields:

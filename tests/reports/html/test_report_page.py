@@ -6,7 +6,6 @@ import base64
 import hashlib
 import json
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from pytest_agenteval.reports.html_report import write_html
 from pytest_agenteval.reports.report_source import ReportSource, report_source
 from pytest_agenteval.reports.run_view import view_of
 from pytest_agenteval.store.run_folder import RunModel
-from pytest_agenteval.store.run_reader import Run, load_run
+from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 from tests.reports.html.pages import Page
 from tests.reports.runs import MIXED, PLANNED, key, store_run, trial
@@ -349,13 +348,6 @@ def test_what_trials_took_sums_to_what_the_suite_took(tmp_path: Path) -> None:
     names = ("tokens", "usd", "seconds")
     assert [row[name] for name in names] == [suite["all"][name] for name in names] == [303, 0.75, 3.0]
     assert row["attempts"] == 2
-
-
-def test_runs_of_one_name_have_labels_of_their_own(tmp_path: Path, mixed: Run) -> None:
-    """Filters go by labels: those of a run and of its copy are two."""
-    page = write(tmp_path, mixed, load_run(shutil.copytree(mixed.folder, tmp_path / "copy")), mixed)
-    labels = [suite["label"] for suite in page.index["suites"]]
-    assert labels == [f"s[rules] ({mixed.name}){number}" for number in ("", " 2", " 3")]
 
 
 def test_a_run_without_trials_says_so(tmp_path: Path) -> None:

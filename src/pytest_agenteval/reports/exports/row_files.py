@@ -314,12 +314,7 @@ def query_runs(query: str, runs: Iterable[Run]) -> QueryResult:
             database.commit()
             # By way of Arrow: DuckDB's own way to Python needs pytz for times.
             table = database.sql(query).to_arrow_table()
-            try:
-                columns = [list(map(json_value, column.to_pylist())) for column in table.columns]
-            # Python has no year 10000, and no infinity among times.
-            except OverflowError as late:
-                hint = "write it as text, as in t::varchar"
-                raise UsageMistake(f"a time outside of the years 1 to 9999: {hint}") from late
+            columns = [list(map(json_value, column.to_pylist())) for column in table.columns]
             return QueryResult(tuple(_unique_names(table.column_names)), tuple(zip(*columns, strict=True)))
         except duckdb.Error as refused:
             # DuckDB shows the query below its message, which whoever typed it has before their eyes.
