@@ -7,8 +7,7 @@ from random import Random
 import pytest
 from msgspec import structs
 
-from pytest_agenteval.compare.comparison import compare_runs
-from pytest_agenteval.compare.interim_analysis import interim_look, within_trial_limit
+from pytest_agenteval.compare.comparison import compare_runs, interim_look, within_trial_limit
 from pytest_agenteval.compare.pairing import ComparedRun, pool_runs
 from pytest_agenteval.compare.scoring.exact_tests import PairedScores
 from pytest_agenteval.store.run_folder import Levels, RepetitionRule

@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from glob import escape
 from itertools import zip_longest
-from operator import attrgetter, itemgetter
 from typing import Literal, TypeAlias
 
 from msgspec.structs import replace
@@ -27,8 +26,6 @@ ModelVariant: TypeAlias = tuple[str, str]
 
 # What differs between the sides on purpose, because it is what is compared.
 Compared: TypeAlias = Literal["", "model", "variant"]
-
-_KEY, _GROUP = attrgetter("key"), itemgetter(*map(TrialKey._fields.index, ("suite", "model", "variant")))
 
 # Names the variant without prompt files of its own, which has no name itself.
 BASE = "base"
@@ -61,8 +58,7 @@ class ComparedRun(FrozenValue, frozen=True):
     @property
     def groups(self) -> list[tuple[str, str, str]]:
         """The suites with each of their models and variants, in order of appearance."""
-        # In the interpreter's own loops, as entries may be many and this is needed several times.
-        return list(dict.fromkeys(map(_GROUP, map(_KEY, self.entries))))
+        return list(dict.fromkeys(map(group_of, self.entries)))
 
     def with_model(self, model: str) -> ComparedRun:
         """Give the trials of one model; raises UsageMistake where there are none."""

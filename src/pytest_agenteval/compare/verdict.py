@@ -158,9 +158,6 @@ def _bucket_share(buckets: Mapping[str, Sequence[PairedScores]]) -> BucketShare:
 def difference(scores: PairedScores) -> float:
     """Give the change of one task: the mean of its new scores less that of its old ones."""
     old, new = scores
-    # A hundred thousand tasks with one trial each need this several times.
-    if len(old) == len(new) == 1:
-        return float(new[0]) - float(old[0])
     return mean(new) - mean(old)
 
 
@@ -241,12 +238,7 @@ def suite_change(
     scores = paired_scores(pairs)
     if not scores:
         return None
-    errored = any(
-        entry.ending == "errored" or entry.score is None
-        for pair in pairs
-        for side in (pair.old, pair.new)
-        for entry in side
-    )
+    errored = any(not entry.averaged for pair in pairs for entry in (*pair.old, *pair.new))
     sides = [scores, *(paired_scores(pairs, *fill) for fill in (AT_WORST, AT_BEST) if errored)]
     findings = [suite_findings(side, levels) for side in sides]
     suite = _suite(name, sides, findings, tolerance, levels.suite)
@@ -273,12 +265,8 @@ def paired_scores(
 
 
 def _scores(entries: Sequence[JournalEntry], errored: float | None) -> list[float]:
-    # Without ``averaged`` and a generator: of large runs there are hundreds of thousands.
-    return [
-        score
-        for entry in entries
-        if (score := errored if entry.ending == "errored" or entry.score is None else entry.score) is not None
-    ]
+    scores = (entry.score if entry.averaged else errored for entry in entries)
+    return [score for score in scores if score is not None]
 
 
 def _suite(
@@ -355,8 +343,6 @@ def _change(name: str, tasks: Sequence[PairedScores], findings: Sequence[ChangeF
 
 def _is_same(old: Sequence[float], new: Sequence[float]) -> bool:
     # Different numbers of trials are alike only where the task always scores the same.
-    if len(old) == len(new) == 1:
-        return abs(old[0] - new[0]) < ROUNDING
     if len(old) != len(new):
         return max(*old, *new) - min(*old, *new) < ROUNDING
     # In any order, and give or take rounding: 0.1 + 0.2 is not quite 0.3.

@@ -135,8 +135,7 @@ def look_at_first_repetitions(config: pytest.Config) -> frozenset[str]:
 
 
 def _looks(config: pytest.Config, run: Run, extra: ExtraRepetitions) -> tuple[SuiteLook, ...]:
-    from pytest_agenteval.compare.comparison import compare_runs
-    from pytest_agenteval.compare.interim_analysis import interim_look, within_trial_limit
+    from pytest_agenteval.compare.comparison import compare_runs, interim_look, within_trial_limit
     from pytest_agenteval.compare.pairing import compared_run
     from pytest_agenteval.session.suite_gates import JudgedRun
 

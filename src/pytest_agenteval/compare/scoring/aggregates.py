@@ -15,49 +15,27 @@ from pytest_agenteval.records.record import FrozenValue
 def trial_score(grades: Iterable[tuple[float | None, float]]) -> float | None:
     """Give the mean of the decided scores, each counted by its weight, or None when there is none.
 
-    ``grades`` holds pairs of score and weight: Σ weight·score / Σ weight (design.md, section 2).
-    A score is 0..1, or None for undecided: such a pair is left out of both sums. A weight is 0 or
-    more; when the decided ones are all 0 there is nothing to divide by, and the answer is None.
-    Raises ValueError for any other number.
+    ``grades`` holds pairs of score, 0..1 or None for undecided, and weight above 0: Σ weight·score / Σ weight
+    (design.md, section 2).
     """
-    pairs = [(checked_score(score), _weight(weight)) for score, weight in grades if score is not None]
-    # A grade of weight 0 would widen the bounds that the mean is held to.
-    counted = [(score, weight) for score, weight in pairs if weight > 0]
-    if len(counted) < 2:  # as of most trials
-        return counted[0][0] if counted else None
+    decided = [(score, weight) for score, weight in grades if score is not None]
+    if not decided:
+        return None
     # fsum rounds once, so that the order of the grades does not matter.
-    whole = math.fsum(weight for _, weight in counted)
-    mean = math.fsum(weight * score for score, weight in counted) / whole
-    return _between(mean, [score for score, _ in counted])
+    whole = math.fsum(weight for _, weight in decided)
+    mean = math.fsum(weight * score for score, weight in decided) / whole
+    return _between(mean, [score for score, _ in decided])
 
 
 def mean_score(scores: Iterable[float | None]) -> float | None:
-    """Give the plain mean of the decided scores, or None when there is none.
-
-    Scores are 0..1, None is left out.
-    Raises ValueError for any other number.
-    """
+    """Give the plain mean of the decided scores, or None when there is none."""
     decided = decided_scores(scores)
     return _between(math.fsum(decided) / len(decided), decided) if decided else None
 
 
 def decided_scores(scores: Iterable[float | None]) -> list[float]:
-    """Give the scores that are not None, in their order; raises ValueError for one outside 0..1."""
-    # Only a wrong one is checked by a call: there may be hundreds of thousands.
-    return [score for score in scores if score is not None and (0 <= score <= 1 or checked_score(score))]
-
-
-def checked_score(score: float) -> float:
-    """Give the score back, or raise ValueError when it is not a number from 0 to 1."""
-    if not 0 <= score <= 1:
-        raise ValueError(f"a score is a number from 0 to 1, not {score!r}")
-    return score
-
-
-def _weight(weight: float) -> float:
-    if not 0 <= weight < math.inf:
-        raise ValueError(f"a weight is a number, 0 or more, not {weight!r}")
-    return weight
+    """Give the scores that are not None, in their order."""
+    return [score for score in scores if score is not None]
 
 
 def _between(mean: float, scores: list[float]) -> float:
@@ -70,25 +48,20 @@ def pass_at_k(n: int, c: int, k: int) -> float:
 
     1 - C(n-c, k) / C(n, k): the share of all choices of k trials that hold a passing one
     (Chen et al. 2021, "Evaluating Large Language Models Trained on Code").
-    0 when k <= 0, n = 0 or k > n, 1 when fewer than k trials missed. Never None: with k > n the 0
-    means "cannot be estimated", so choose k from 1..n. Raises ValueError unless 0 <= c <= n.
+    0 where k is more than n: it cannot be estimated.
     """
-    _check_counts(n, c)
-    if not 0 < k <= n:
-        return 0.0
     choices = math.comb(n, k)
     # Whole numbers are subtracted, which is exact: 1 less a quotient is not.
-    return (choices - math.comb(n - c, k)) / choices
+    return (choices - math.comb(n - c, k)) / choices if choices else 0.0
 
 
 def pass_hat_k(n: int, c: int, k: int) -> float:
     """Estimate, without bias, how likely ``k`` trials all pass, when ``c`` of ``n`` did.
 
     C(c, k) / C(n, k): the share of all choices of k trials that hold passing ones only (Yao et al.
-    2024, "τ-bench"). 0 when k <= 0, n = 0 or k > n. Never None. Raises ValueError unless 0 <= c <= n.
+    2024, "τ-bench"). k is from 1 to n.
     """
-    _check_counts(n, c)
-    return math.comb(c, k) / math.comb(n, k) if 0 < k <= n else 0.0
+    return math.comb(c, k) / math.comb(n, k)
 
 
 def task_passed(
@@ -98,9 +71,9 @@ def task_passed(
 
     With a threshold of 1 the kind decides: a capability task needs one passing trial, a regression or mixed
     task needs all. With a threshold below 1 the scores decide, whatever the kind: their mean must reach it,
-    give or take rounding. Raises ValueError for a threshold outside 0..1.
+    give or take rounding.
     """
-    if checked_score(threshold) < 1:
+    if threshold < 1:
         mean = mean_score(scores)
         return None if mean is None else mean >= threshold - ROUNDING
     decided = [passed for passed in passes if passed is not None]
@@ -113,11 +86,6 @@ def pass_rate(passes: Iterable[bool | None]) -> float | None:
     """Give the share of trials (or tasks) that passed, over those decided; None when there is none."""
     decided = [passed for passed in passes if passed is not None]
     return sum(decided) / len(decided) if decided else None
-
-
-def _check_counts(n: int, c: int) -> None:
-    if not 0 <= c <= n:
-        raise ValueError(f"of {n} trials, {c} cannot have passed")
 
 
 # Whether each trial of one task passed, in the old run and in the new one.

@@ -19,7 +19,7 @@ from functools import cache
 
 from pytest_agenteval.compare.scoring.aggregates import pass_hat_k
 from pytest_agenteval.compare.scoring.exact_tests import PairedScores, common_denominator
-from pytest_agenteval.compare.scoring.intervals import beta_cdf, log_beta, normal_quantile, t_quantile
+from pytest_agenteval.compare.scoring.intervals import NORMAL, beta_cdf, log_beta, t_quantile
 from pytest_agenteval.records.evidence import ROUNDING
 from pytest_agenteval.records.record import FrozenValue
 
@@ -125,13 +125,11 @@ def sample_variance(values: Sequence[float]) -> float | None:
 
 def mean(values: Sequence[float]) -> float:
     """Give the plain mean; raises ZeroDivisionError where there is no value."""
-    if len(values) == 1:
-        return values[0] + 0.0
     return math.fsum(values) / len(values)
 
 
 def _reach(tasks: int, level: float) -> float:
-    return t_quantile((1 + level) / 2, tasks - 1) + normal_quantile(POWER)
+    return t_quantile((1 + level) / 2, tasks - 1) + NORMAL.inv_cdf(POWER)
 
 
 # Up to this many trials all cases are summed. For more, a beta distribution is as good.
