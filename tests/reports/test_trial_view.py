@@ -223,6 +223,18 @@ def test_grades_stand_in_the_order_in_which_they_explain() -> None:
     assert not judges_disagree(grades[:3])
 
 
+def test_votes_on_several_candidates_name_the_candidate_of_each_score() -> None:
+    """As a judge gives them that compares the answer with others: no screen and no page breaks on them."""
+    votes = [
+        {"judge": name, "scores": {"own": {"tone": score}, "other": {"tone": 0.5}}}
+        for name, score in (("j1", 0.25), ("j2", 1.0))
+    ]
+    grades = (Grade("g", 0.5, "", details={"judgement": {"votes": votes}}),)
+    (first, _) = view(grades=grades).grades[0].votes
+    assert first.scores_text(60) == "own: tone 0.25, other: tone 0.50"
+    assert judges_disagree(grades)
+
+
 @given(st.lists(st.sampled_from("abc")), st.lists(st.sampled_from("abc")))
 def test_both_sides_of_a_diff_are_the_files_around_the_change(old: list[str], new: list[str]) -> None:
     """The rows of a hunk, read on one side only, are that file's lines from the hunk's start on."""

@@ -113,7 +113,7 @@ def row_filters(index: Fields) -> dict[str, int]:
 
 
 def _suite_labels(views: Sequence[RunView]) -> Iterator[str]:
-    """Name each suite by itself where that is unique on the page, else with its model, else with its run too."""
+    """Name each suite by itself where that is unique on the page, else with its model, else also its run."""
     names = [
         (suite.suite, f"{suite.suite}[{suite.who}]", f"{suite.suite}[{suite.who}] ({view.name})")
         for view in views

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 from pytest_agenteval.records.evidence import Check, Grade
 from pytest_agenteval.records.explanation import ending_reason, short_reason
 from pytest_agenteval.records.plan import Split, own_label
-from pytest_agenteval.records.record import NOTHING, Document, FrozenValue
+from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.records.transcript import (
     Ask,
     Event,
@@ -392,9 +392,17 @@ def _votes_of(grade: Grade) -> Iterator[VoteView]:
     # Details are an author's own JSON: anybody's grader may have a "judgement" of another shape.
     votes = judgement.get("votes") if isinstance(judgement, Mapping) else None
     for vote in votes if isinstance(votes, Sequence) else ():
-        scores = vote.get("scores")
         judge, rationale, problem = (str(vote.get(name, "")) for name in ("judge", "rationale", "problem"))
-        yield VoteView(judge, scores if isinstance(scores, Mapping) else NOTHING, rationale, problem)
+        yield VoteView(judge, dict(_dimensions(vote.get("scores"))), rationale, problem)
+
+
+def _dimensions(scores: Any) -> Iterator[tuple[str, float | None]]:
+    for name, score in scores.items() if isinstance(scores, Mapping) else ():
+        # Of several candidates that were compared each has scores of its own.
+        if isinstance(score, Mapping):
+            yield from ((f"{name}: {dimension}", value) for dimension, value in score.items())
+        else:
+            yield name, score
 
 
 def _conversation(transcript: Transcript) -> Iterator[MessageView]:
