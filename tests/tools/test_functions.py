@@ -6,11 +6,12 @@ import asyncio
 import functools
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal
 
 import pytest
 from jsonschema import Draft202012Validator
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.tools.tool import ToolFailed

@@ -22,12 +22,10 @@ from pytest_agenteval.processes.threads import close_at_end
 from pytest_agenteval.text.json_values import ABSENT, compact_json, loose_path, text_digest, value_at
 from pytest_agenteval.text.secret_forms import MARK
 from pytest_agenteval.tools.http_declaration import (
-    TOKEN,
     Chosen,
     ProviderSpec,
     RequestSpec,
     TokenSpec,
-    ToolDeclaration,
 )
 from pytest_agenteval.tools.request_values import (
     Args,
@@ -147,54 +145,30 @@ _tokens: dict[str, tuple[str, float]] = {}
 _requesting: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Lock]] = WeakKeyDictionary()
 
 
-class ToolEndpoint:
-    """Where the calls of one tool are sent; a ``base`` replaces the provider's address."""
+async def token_of(template: RequestTemplate, spec: TokenSpec, base: str, who: str) -> tuple[str, str]:
+    """Give the key of a token and the token; concurrent callers share one request."""
+    key = text_digest(repr([template.request({}, os.environ.__getitem__, base)]))
+    locks = _requesting.setdefault(asyncio.get_running_loop(), {})
+    async with locks.setdefault(key, asyncio.Lock()):
+        held = _tokens.get(key)
+        if held is None or held[1] <= time.monotonic():
+            response = await exchange(template, {}, os.environ, base)
+            body = None
+            with suppress(ValueError):
+                body = json.loads(text_of(response.body))
+            value = value_at(body, loose_path(spec.path))
+            if response.status >= 400 or not isinstance(value, str) or not value:
+                raise ToolFailed(f"{who} gave no token: HTTP {response.status}", "no_token")
+            seconds = value_at(body, loose_path(spec.expires))
+            lasts = float(seconds) if isinstance(seconds, int | float) else spec.lasts
+            # A new one is fetched a minute before it ends, or after half its time if that is later.
+            held = _tokens[key] = value, time.monotonic() + max(lasts - 60.0, lasts / 2)
+    return key, held[0]
 
-    def __init__(self, declared: ToolDeclaration, provider: ProviderSpec | None, base: str = "") -> None:
-        self.template = RequestTemplate(declared.request, provider, declared.parameters)
-        self._token = declared.token or (provider.token if provider else None)
-        self._token_template = None if self._token is None else RequestTemplate(self._token, provider, {})
-        self._name = provider.name if provider else ""
-        self._who, self._base = self._name or declared.name, base
 
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """The variables whose values are sent."""
-        templates = [self.template, *([self._token_template] if self._token_template else [])]
-        variables = (name for template in templates for value in template.values for name in value.secrets)
-        return tuple(name for name in dict.fromkeys(variables) if name != TOKEN)
-
-    async def send(self, args: Mapping[str, Any]) -> Response:
-        """Send a call with its secrets, and with a token if it needs one."""
-        variable = "AGENTEVAL_TOOLS_BASE_" + self._name.upper().replace("-", "_")
-        base = self._base or (os.environ.get(variable, "") if self._name else "")
-        if self._token is None or self._token_template is None:
-            return await _exchange(self.template, args, os.environ, base)
-        key, token = await self._token_of(self._token, self._token_template, base)
-        response = await _exchange(self.template, args, {**os.environ, TOKEN: token}, base)
-        if response.status == 401:  # the token may expire earlier than stated
-            _tokens.pop(key, None)
-        return response
-
-    async def _token_of(self, spec: TokenSpec, template: RequestTemplate, base: str) -> tuple[str, str]:
-        """Give the key of a token and the token; concurrent callers share one request."""
-        key = text_digest(repr([template.request({}, os.environ.__getitem__, base)]))
-        locks = _requesting.setdefault(asyncio.get_running_loop(), {})
-        async with locks.setdefault(key, asyncio.Lock()):
-            held = _tokens.get(key)
-            if held is None or held[1] <= time.monotonic():
-                response = await _exchange(template, {}, os.environ, base)
-                body = None
-                with suppress(ValueError):
-                    body = json.loads(text_of(response.body))
-                value = value_at(body, loose_path(spec.path))
-                if response.status >= 400 or not isinstance(value, str) or not value:
-                    raise ToolFailed(f"{self._who} gave no token: HTTP {response.status}", "no_token")
-                seconds = value_at(body, loose_path(spec.expires))
-                lasts = float(seconds) if isinstance(seconds, int | float) else spec.lasts
-                # A new one is fetched a minute before it ends, or after half its time if that is later.
-                held = _tokens[key] = value, time.monotonic() + max(lasts - 60.0, lasts / 2)
-        return key, held[0]
+def forget_token(key: str) -> None:
+    """Have a token requested again: it may expire earlier than stated."""
+    _tokens.pop(key, None)
 
 
 async def loop_client() -> httpx.AsyncClient:
@@ -214,9 +188,10 @@ def _new_client(_: object) -> httpx.AsyncClient:
     return httpx.AsyncClient(timeout=SECONDS, verify=client_tls())
 
 
-async def _exchange(
+async def exchange(
     template: RequestTemplate, args: Mapping[str, Any], secrets: Mapping[str, str], base: str
 ) -> Response:
+    """Send a call, and give the response with no header but its type."""
     import httpx
 
     from pytest_agenteval.cassettes.redaction import Redactor
@@ -247,4 +222,5 @@ async def _exchange(
         raise ToolFailed(f"{host} did not answer: {type(failed).__name__}", "unreachable") from None
     # A provider may repeat a key in its reply, and the name of the key's variable may not look secret.
     body = Redactor(used).text(reply.text)
-    return Response(reply.status_code, reply.reason_phrase, dict(reply.headers), body)
+    headers = {name: value for name, value in reply.headers.items() if name == "content-type"}
+    return Response(reply.status_code, reply.reason_phrase, headers, body)

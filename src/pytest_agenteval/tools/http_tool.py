@@ -21,6 +21,7 @@ from pytest_agenteval.text.json_values import ABSENT, compact_json, loose_path, 
 from pytest_agenteval.text.patterns import Pattern
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 from pytest_agenteval.tools.http_declaration import (
+    TOKEN,
     DeclarationProblem,
     ErrorSpec,
     PartSpec,
@@ -31,7 +32,7 @@ from pytest_agenteval.tools.http_declaration import (
     provider_problems,
     tool_problems,
 )
-from pytest_agenteval.tools.http_request import ToolEndpoint
+from pytest_agenteval.tools.http_request import RequestTemplate, exchange, forget_token, token_of
 from pytest_agenteval.tools.request_values import Args, compile_value
 from pytest_agenteval.tools.tool import Tool, ToolFailed, ToolResult
 
@@ -101,7 +102,8 @@ class _Part:
         self._joined = tuple(map(_at, spec.join))
         self._where = None if spec.where is None else (_at(spec.where.path), compile_value(spec.where.starts))
         self._limit = compile_value(spec.limit)
-        self._fields, self._each = _pickers(spec.fields), _pickers(spec.each)
+        self._fields = {key: _picker(it) for key, it in (spec.fields or {}).items()}
+        self._each = {key: _picker(it) for key, it in (spec.each or {}).items()}
 
     def pick(self, body: Any, args: Args) -> Any:
         spec = self._spec
@@ -118,9 +120,9 @@ class _Part:
             return None
         if isinstance(value, list):
             value = self._items(value, args)
-        if self._fields is not None:
+        if spec.fields is not None:
             value = {key: pick(value, args) for key, pick in self._fields.items()}
-        if self._each is not None and isinstance(value, list):
+        if spec.each is not None and isinstance(value, list):
             value = [{key: pick(item, args) for key, pick in self._each.items()} for item in value]
         value = _without_keys(value, spec.drop) if spec.drop else value
         if spec.convert is not None:
@@ -140,10 +142,6 @@ class _Part:
             with suppress(ValueError, TypeError):  # an argument that no schema checked, or none at all
                 items = items[: int(self._limit.write(args, str))]
         return items
-
-
-def _pickers(given: Mapping[str, str | PartSpec] | None) -> dict[str, Picker] | None:
-    return None if given is None else {key: _picker(spec) for key, spec in given.items()}
 
 
 def _picker(given: str | PartSpec) -> Picker:
@@ -202,12 +200,18 @@ class HttpWire:
     """
 
     def __init__(self, declared: ToolDeclaration, provider: ProviderSpec | None, base: str = "") -> None:
-        self._endpoint, self._tool = ToolEndpoint(declared, provider, base), declared.name
-        self.template = self._endpoint.template
+        self._tool, self._base = declared.name, base
+        self._provider = provider.name if provider else ""
+        self.template = RequestTemplate(declared.request, provider, declared.parameters)
+        self._token = declared.token or (provider.token if provider else None)
+        self._token_template = None if self._token is None else RequestTemplate(self._token, provider, {})
+        templates = [self.template, *([self._token_template] if self._token_template else [])]
+        sent = dict.fromkeys(name for each in templates for value in each.values for name in value.secrets)
+        self._secrets = tuple(name for name in sent if name != TOKEN)
         errors = (*declared.errors, *(provider.errors if provider else ()))
         self._mapping = ResponseMapping(declared.result, errors)
         KNOWN_SECRETS.know_variables(
-            (*self._endpoint.secrets, *declared.secrets, *(provider.secrets if provider else ()))
+            (*self._secrets, *declared.secrets, *(provider.secrets if provider else ()))
         )
 
     def request(self, args: Mapping[str, Any]) -> Request:
@@ -217,13 +221,20 @@ class HttpWire:
         return self._mapping.result(response, self.template.filled(args))
 
     async def send(self, args: Mapping[str, Any]) -> Response:
-        missing = [name for name in self._endpoint.secrets if not os.environ.get(name)]
+        missing = [name for name in self._secrets if not os.environ.get(name)]
         if missing:
             names = " and ".join(f"${name}" for name in missing)
             raise UsageMistake(f"the tool {self._tool!r} asks its provider, which takes {names}: not set")
-        response = await self._endpoint.send(args)
-        headers = {name: value for name, value in response.headers.items() if name.lower() == "content-type"}
-        return Response(response.status, response.message, headers, response.body)
+        variable = "AGENTEVAL_TOOLS_BASE_" + self._provider.upper().replace("-", "_")
+        base = self._base or (os.environ.get(variable, "") if self._provider else "")
+        if self._token is None or self._token_template is None:
+            return await exchange(self.template, args, os.environ, base)
+        who = self._provider or self._tool
+        key, token = await token_of(self._token_template, self._token, base, who)
+        response = await exchange(self.template, args, {**os.environ, TOKEN: token}, base)
+        if response.status == 401:
+            forget_token(key)
+        return response
 
 
 def http_tool(declared: ToolDeclaration, provider: ProviderSpec | None = None, base: str = "") -> Tool:

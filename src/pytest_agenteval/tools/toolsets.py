@@ -9,7 +9,6 @@ import importlib.util
 import inspect
 import sys
 import traceback
-import types
 import typing
 import warnings
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -65,10 +64,9 @@ def tool_of(
     if inspect.isasyncgenfunction(function):
         _refuse(function, "it yields what it finds; return a list")
     try:
-        read_hints = typing.get_type_hints(function, include_extras=True)
+        hints = typing.get_type_hints(function, include_extras=True)
     except (NameError, TypeError, AttributeError) as error:
         _refuse(function, f"a type hint cannot be read: {error}")
-    hints = {name: _pydantic_hint(hint) for name, hint in read_hints.items()}
     # The model's fields have numbers, since an argument may have a name that pydantic refuses.
     fields: dict[str, Any] = {}
     for number, parameter in enumerate(inspect.signature(function).parameters.values()):
@@ -121,40 +119,6 @@ def _plain(value: Any) -> Any:
     from pydantic_core import to_jsonable_python
 
     return to_jsonable_python(truncated(value), fallback=str)
-
-
-def _pydantic_hint(hint: Any) -> Any:
-    """Replace each TypedDict in a hint by the form that pydantic requires before Python 3.12."""
-    if sys.version_info >= (3, 12):
-        return hint
-    if typing.is_typeddict(hint):
-        return _of_extensions(hint)
-    args, origin = typing.get_args(hint), typing.get_origin(hint)
-    if origin is typing.Literal or not any(map(_holds_typed_dict, args)):
-        return hint
-    made = tuple(map(_pydantic_hint, args))
-    union: Any = typing.Union
-    return union[made] if origin in (union, types.UnionType) else (origin or hint)[made]
-
-
-def _holds_typed_dict(hint: Any) -> bool:
-    return typing.is_typeddict(hint) or any(map(_holds_typed_dict, typing.get_args(hint)))
-
-
-def _of_extensions(hint: Any) -> Any:
-    from typing import NotRequired, Required
-
-    from typing_extensions import TypedDict
-
-    inner = typing.get_type_hints(hint, include_extras=True)
-    fields = {
-        name: (Required if name in hint.__required_keys__ else NotRequired)[_pydantic_hint(parameter)]
-        for name, parameter in inner.items()
-    }
-    make: Any = TypedDict
-    made = make(hint.__name__, fields)
-    made.__doc__ = hint.__doc__
-    return made
 
 
 def _schema(function: Callable[..., Any], arguments: type[BaseModel]) -> dict[str, Any]:
