@@ -131,27 +131,30 @@ def ask(model: str = "claude", repetition: int = 1, number: int = 2, **changed: 
 
 
 CHAT_CASES = {
-    "model": (ask(model="gpt"), "1 ask recorded; the nearest differs in model: claude"),
-    "repetition": (ask(repetition=3), "1 ask recorded; the nearest differs in repetition: 1"),
-    "ask number": (ask(number=5), "1 ask recorded; the nearest differs in ask: 2"),
+    "model": (ask(model="gpt"), "1 ask of this role; the nearest differs in model: 'claude'"),
+    "repetition": (ask(repetition=3), "1 ask of this role; the nearest differs in repetition: 1"),
+    "ask number": (ask(number=5), "1 ask of this role; the nearest differs in ask: 2"),
     "a message": (
         ask(messages=[SYSTEM, {"role": "user", "content": "Now"}]),
-        "1 ask recorded; the nearest differs in messages[1].content: 'Route it'",
+        "1 ask of this role; the nearest differs in messages[1].content: 'Route it'",
     ),
     "one message more": (
         ask(messages=[SYSTEM, USER, USER]),
-        "1 ask recorded; the nearest differs in messages: 2 of them, not 3",
+        "1 ask of this role; the nearest differs in messages: 2 of them, not 3",
     ),
     "a tool": (
         ask(tools=[{**SEARCH, "name": "find"}]),
-        "1 ask recorded; the nearest differs in tools[0].name: 'search'",
+        "1 ask of this role; the nearest differs in tools[0].name: 'search'",
     ),
     "settings": (
         ask(settings={"temperature": 1, "top_p": 1}),
-        "1 ask recorded; the nearest differs in settings.temperature: 0, settings.top_p: (not given), "
+        "1 ask of this role; the nearest differs in settings.temperature: 0, settings.top_p: (not given), "
         "settings.seed: 1",
     ),
-    "a key": (ask(response_schema={}), "1 ask recorded; the nearest differs in response_schema: None"),
+    "a key": (
+        ask(response_schema={}),
+        "1 ask of this role; the nearest differs in response_schema: (not given)",
+    ),
 }
 
 
@@ -171,4 +174,4 @@ def test_a_chat_is_named_by_who_asks_whom(tmp_path: Path) -> None:
     lines = miss(tmp_path, [place("a")], ask(), kind="chat").splitlines()
 
     assert lines[0] == f"{NAME}: agent asks claude (repetition 1, ask 2)"
-    assert lines[2] == "  found:    no recorded chats"
+    assert lines[2] == "  found:    no ask of this role; recorded are: (none)"

@@ -34,12 +34,10 @@ from pytest_agenteval.cassettes.request_matching import (
     request_parameters,
 )
 from pytest_agenteval.text.errors import CassetteMiss, Problem, ProblemsFound, UsageMistake
-from pytest_agenteval.text.formatting import few_names
+from pytest_agenteval.text.formatting import few_names, pluralize
 from pytest_agenteval.text.json_values import json_equal
 
 LONGEST, COMPARED = 60, 200
-CHAT_PLACE = ("role", "model", "repetition", "ask")
-NOT_SHOWN = "nothing that is shown here"
 _NONE = object()
 
 
@@ -54,28 +52,26 @@ def describe_request(request: Request) -> str:
 
 def nearest_recording(missed: Request, same: int, recorded: Sequence[Request]) -> str:
     """Say what the cassette holds instead; ``same`` counts recordings of this very request, all played."""
+    nouns = {CHAT: ("ask", "role"), TOOL: ("call", "tool")}
+    noun, place = nouns.get(_scheme(missed), ("request", "address"))
     if same:
-        return f"{_count(same, 'recording')} of this very {_noun(missed)[0]}, played already"
+        return f"{pluralize(same, 'recording')} of this very {noun}, played already"
     if not recorded:
         return "no recordings at all"
-    return _nearest_ask(missed, recorded) if missed.uri.startswith(CHAT) else _nearest_call(missed, recorded)
-
-
-def _nearest_call(missed: Request, recorded: Sequence[Request]) -> str:
     alike = [request for request in recorded if _address(request) == _address(missed)]
-    noun, place = _noun(missed)
     if not alike:
-        others = sorted({_address(request) for request in recorded if not request.uri.startswith(CHAT)})
-        return f"no {noun} of this {place}; recorded are: {few_names(others, 5) or '(none)'}"
-    parameters = request_parameters(missed)
-    apart = [list(_differences(parameters, request_parameters(request))) for request in alike]
+        of_kind = [each for each in recorded if (_scheme(each) == CHAT) == (_scheme(missed) == CHAT)]
+        others = few_names(sorted(set(map(_address, of_kind))), 5) or "(none)"
+        return f"no {noun} of this {place}; recorded are: {others}"
+    parameters = _parameters(missed)
+    apart = [list(_differences(parameters, _parameters(request))) for request in alike]
     fewest = min(map(len, apart))
     # The nearest request has the fewest differing arguments; of several, the one with the most similar text.
     # Comparing texts is slow, so only some of them are compared.
     ties = [at for at, differences in enumerate(apart) if len(differences) == fewest]
     nearest = max(ties[:COMPARED], key=lambda at: _similarity(missed, alike[at]))
-    differs = ", ".join(apart[nearest]) or NOT_SHOWN
-    return f"{_count(len(alike), noun)} of this {place}; the nearest differs in {differs}"
+    differs = ", ".join(apart[nearest]) or "nothing that is shown here"
+    return f"{pluralize(len(alike), noun)} of this {place}; the nearest differs in {differs}"
 
 
 def _similarity(missed: Request, request: Request) -> float:
@@ -83,76 +79,43 @@ def _similarity(missed: Request, request: Request) -> float:
     return SequenceMatcher(None, ours, theirs, autojunk=False).ratio()
 
 
-def _differences(args: Mapping[str, Any], recorded: Mapping[str, Any]) -> Iterable[str]:
-    """Give the names that differ, those of ``args`` first, each with its recorded value."""
-    for name in [*args, *(name for name in recorded if name not in args)]:
-        there = recorded.get(name, _NONE)
-        if not _same(args.get(name, _NONE), there):
-            yield f"{name}: {'(not given)' if there is _NONE else _short(there)}"
+def _differences(ours: Any, theirs: Any, name: str = "") -> Iterable[str]:
+    """Give the places that differ, those of ``ours`` first, each with what is recorded there.
+
+    Of a list it is the first item that differs, and of that the first place.
+    """
+    if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
+        for key in [*ours, *(key for key in theirs if key not in ours)]:
+            below = f"{name}.{key}" if name else str(key)
+            yield from _differences(ours.get(key, _NONE), theirs.get(key, _NONE), below)
+    elif isinstance(ours, list) and isinstance(theirs, list):
+        pairs = enumerate(zip(ours, theirs, strict=False))
+        different = (next(iter(_differences(*both, f"{name}[{at}]")), "") for at, both in pairs)
+        if first := next(filter(None, different), ""):
+            yield first
+        elif len(ours) != len(theirs):
+            yield f"{name}: {len(theirs)} of them, not {len(ours)}"
+    # As a look-up of a recording compares: ``1`` is not ``true``.
+    elif ours is not theirs and (_NONE in (ours, theirs) or not json_equal(ours, theirs)):
+        yield f"{name}: {'(not given)' if theirs is _NONE else _short(theirs)}"
 
 
-def _same(argument: Any, recorded: Any) -> bool:
-    """Compare as a look-up of a recording does: ``1`` is not ``true``."""
-    return argument is recorded or (_NONE not in (argument, recorded) and json_equal(argument, recorded))
-
-
-def _nearest_ask(missed: Request, recorded: Sequence[Request]) -> str:
-    chats = [request for request in recorded if request.uri.startswith(CHAT)]
-    if not chats:
-        return "no recorded chats"
-    nearest = max(chats, key=lambda request: _agreement(chat_place(missed), chat_place(request)))
-    places = zip(CHAT_PLACE, chat_place(missed), chat_place(nearest), strict=True)
-    apart = [f"{word}: {there}" for word, here, there in places if here != there]
-    differs = ", ".join(apart or _changes(missed, nearest))
-    return f"{_count(len(chats), 'ask')} recorded; the nearest differs in {differs}"
-
-
-def _agreement(here: Sequence[str], there: Sequence[str]) -> tuple[int, int]:
-    """Prefer the same role, then as many other parts as agree; of asks, the nearest number."""
-    # The other three parts together weigh less than the role: an ask of an agent is none of a judge.
-    agreed = sum(left == right for left, right in zip(here, there, strict=True)) + 4 * (here[0] == there[0])
-    return agreed, -abs(int(here[3]) - int(there[3]))
-
-
-def _changes(missed: Request, recorded: Request) -> list[str]:
-    """Say which parts of an ask changed: the first message, the names of tools, the settings."""
-    ours, theirs = json_body(missed), json_body(recorded)
-    changes: list[str] = []
-    for name in sorted(ours.keys() | theirs.keys()):
-        here, there = ours.get(name), theirs.get(name)
-        if here != there:
-            changes += _change(name, here, there)
-    return changes or [NOT_SHOWN]
-
-
-def _change(name: str, here: Any, there: Any) -> Iterable[str]:
-    if isinstance(here, Mapping) and isinstance(there, Mapping):
-        return [f"{name}.{part}" for part in _differences(here, there)]
-    if not isinstance(here, list) or not isinstance(there, list):
-        return [f"{name}: {_short(there)}"]
-    at = next((i for i, (left, right) in enumerate(zip(here, there, strict=False)) if left != right), None)
-    if at is None:
-        return [f"{name}: {len(there)} of them, not {len(here)}"]
-    left, right = here[at], there[at]
-    if not isinstance(left, Mapping) or not isinstance(right, Mapping):
-        return [f"{name}[{at}]: {_short(right)}"]
-    return [f"{name}[{at}].{next(iter(_differences(left, right)))}"]
+def _scheme(request: Request) -> str:
+    return next((scheme for scheme in (CHAT, TOOL) if request.uri.startswith(scheme)), "")
 
 
 def _address(request: Request) -> str:
-    if request.uri.startswith(TOOL):
-        return tool_call(request)[0]
-    return " ".join(address_of(request))
-
-
-def _noun(request: Request) -> tuple[str, str]:
     if request.uri.startswith(CHAT):
-        return "ask", "chat"
-    return ("call", "tool") if request.uri.startswith(TOOL) else ("request", "address")
+        return chat_place(request)[0]
+    return tool_call(request)[0] if request.uri.startswith(TOOL) else " ".join(address_of(request))
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+def _parameters(request: Request) -> Mapping[str, Any]:
+    """Give what may differ between two requests of one tool, role or address."""
+    if not request.uri.startswith(CHAT):
+        return request_parameters(request)
+    _, model, repetition, ask = chat_place(request)
+    return {"model": model, "repetition": int(repetition), "ask": int(ask), **json_body(request)}
 
 
 def _short(value: object) -> str:
@@ -340,8 +303,6 @@ class Library:
         self._started = time.time() if started is None else started
         self._open: dict[Path, Cassette] = {}
         self._shared: dict[Path, Cassette] = {}
-        self._places: dict[tuple[Path, str], Path | None] = {}
-        self._folders: dict[str, str] = {}
         # By the names that they were opened by: links on the way may lead elsewhere by the end of the run.
         self._named: dict[Path, Cassette] = {}
         self._lock = threading.Lock()
@@ -416,30 +377,20 @@ class Library:
 
     def _whole(self, path: Path) -> Path:
         """Give where a file lies, with links followed: a file and a link to it are one cassette."""
-        # Following a path costs a system call for each folder on it, so each folder is followed once.
-        folder, name = os.path.split(self._root / path)
-        followed = self._folders.get(folder)
-        if followed is None:
-            followed = self._folders[folder] = os.path.realpath(folder)
-        whole = os.path.join(followed, name)
-        return Path(os.path.realpath(whole) if os.path.islink(whole) else whole)
+        return Path(os.path.realpath(self._root / path))
 
     def _place(self, path: Path, tool: str) -> Path | None:
         """Find the file in which a shared path holds a tool's calls; None where it holds none.
 
-        Each is searched for once. Raises UsageMistake where the path does not exist.
+        Raises UsageMistake where the path does not exist.
         """
-        key = (path, tool)
-        if key not in self._places:
-            whole = (self._root / path).resolve()
-            if not whole.exists():
-                raise UsageMistake(
-                    f"there is no shared cassette {self._name(whole)}: a file, or a folder of them"
-                )
-            named = [whole / f"{tool.replace('/', '_')}{ending}" for ending in (*JSON, *YAML)]
-            there = [whole] if whole.is_file() else [path for path in named if path.is_file()]
-            self._places[key] = there[0] if there else None
-        return self._places[key]
+        whole = self._whole(path)
+        if not whole.exists():
+            raise UsageMistake(
+                f"there is no shared cassette {self._name(whole)}: a file, or a folder of them"
+            )
+        named = [whole / f"{tool.replace('/', '_')}{ending}" for ending in (*JSON, *YAML)]
+        return whole if whole.is_file() else next((file for file in named if file.is_file()), None)
 
     def _name(self, path: Path) -> str:
         return path.relative_to(self._root).as_posix() if path.is_relative_to(self._root) else str(path)
