@@ -240,7 +240,7 @@ def test_a_shared_file_is_read_once_and_only_when_its_tool_is_called(tmp_path: P
     library = Library(tmp_path)
 
     first = library.open_shared(Path("shared"), "places")
-    path.unlink()
+    path.write_text("broken")
     again = library.open_shared(Path("shared"), "places")
 
     assert first is not None
