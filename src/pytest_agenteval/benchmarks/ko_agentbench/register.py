@@ -52,7 +52,7 @@ def pytest_agenteval_register(registry: Registry) -> None:
     registry.scorecard(
         "ko-agentbench",
         f"{HERE}.scorecard:scorecard",
-        graders=[label for own in OWN.values() for _, label in own],
+        graders=[label for own in OWN.values() for _, label, _ in own],
         options=f"{HERE}.scorecard:OPTIONS",
     )
     registry.report_format("ko-agentbench", f"{HERE}.report_files:write_reports")

@@ -41,18 +41,18 @@ class WeightedMean(NamedTuple):
     alike: float
     bounded: bool
 
-    def interval(self, level: float = 0.95) -> Interval | None:
+    def interval(self) -> Interval | None:
         """Give the interval, None with fewer than five tasks or a score below 0.
 
         On a scale without a lower end, no interval of a mean keeps what it promises, however it is made: a
         rare score far below decides the mean, and is mostly not among a dozen tasks (Bahadur and Savage
-        1956). Raises ValueError unless 0 < level < 1.
+        1956).
         """
         if self.tasks < FEWEST_TASKS or not self.bounded:
             return None
         # moment_interval takes the sum of squared distances; the variance of a mean is that sum by n (n - 1).
         squares = self.variance * self.alike * (self.alike - 1)
-        return moment_interval(self.value, squares, self.alike, level)
+        return moment_interval(self.value, squares, self.alike)
 
 
 def mean_of_metrics(metrics: Sequence[TaskScores]) -> WeightedMean:
@@ -99,7 +99,7 @@ def _sum_of_squares(by_task: Iterable[Iterable[float]]) -> float:
 
 
 LEVEL_METRICS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {level: tuple(label for _, label in own) for level, own in OWN.items()}
+    {level: tuple(label for _, label, _ in own) for level, own in OWN.items()}
 )
 """The metrics that make up a level's value, by the labels of their grades."""
 
@@ -108,7 +108,7 @@ PASS_SHARE = "pass@k share"
 ``scoring.aggregates.pass_at_k`` is the estimator of that name, over trials that passed."""
 
 # Metrics that every level has. They are shown beside a level's value and are no part of it.
-COMMON_METRICS = tuple(label for _, label in COMMON)
+COMMON_METRICS = tuple(label for _, label, _ in COMMON)
 
 
 class TrialMetric(NamedTuple):
@@ -127,7 +127,7 @@ Scores = dict[tuple[str, str], dict[Hashable, float]]
 """The mean of each task's repetitions, by level and metric."""
 
 
-def levels_of(observed: Iterable[TrialMetric], level: float = 0.95) -> tuple[MetricGroup, ...]:
+def levels_of(observed: Iterable[TrialMetric]) -> tuple[MetricGroup, ...]:
     """Work out all seven levels; what is no metric of its level is passed over.
 
     A level's value is the mean of its own metrics. A metric that no task decided is shown without a value and
@@ -135,7 +135,7 @@ def levels_of(observed: Iterable[TrialMetric], level: float = 0.95) -> tuple[Met
 
     An interval is the ``beta_interval`` over tasks: of a metric, of its tasks; of a level where every metric
     was decided in every task, of the tasks' mean metrics. Below five tasks there is none, nor where a score
-    lies below 0. Raises ValueError unless 0 < level < 1.
+    lies below 0.
     """
     scores = _task_means(observed)
 
@@ -143,7 +143,7 @@ def levels_of(observed: Iterable[TrialMetric], level: float = 0.95) -> tuple[Met
         if not decided:
             return Metric(name, None, None, 0)
         mean = mean_of_metrics(decided)
-        return Metric(name, mean.value, mean.interval(level), mean.tasks)
+        return Metric(name, mean.value, mean.interval(), mean.tasks)
 
     def figures(name: str, metrics: Sequence[str]) -> tuple[Metric, ...]:
         tasks_by_metric = ((metric, scores.get((name, metric))) for metric in metrics)
@@ -201,9 +201,9 @@ def composite(levels: Mapping[str, WeightedMean], weights: Mapping[str, float] =
     the whole. So a level that happens to show no spread neither widens the interval by what it alone would
     not know, nor draws it towards the middle. The interval is None where a level that counts has none.
 
-    ``levels`` has those that are decided. Raises ValueError for weights that ``checked_weights`` refuses.
+    ``levels`` has those that are decided.
     """
-    shares = level_shares(checked_weights(weights))
+    shares = level_shares(weights)
     values = {name: levels[name].value if name in levels else None for name in shares}
     counted = [name for name, share in shares.items() if share > 0]
     # A missing level is named, and the others are not made to stand for it. One without weight is not missed.
@@ -222,39 +222,22 @@ def composite(levels: Mapping[str, WeightedMean], weights: Mapping[str, float] =
     return Total(NAME, whole.value, whole.interval() if sure else None, parts, (), BESIDE)
 
 
-def checked_weights(weights: Mapping[str, float]) -> Mapping[str, float]:
-    """Give the weights back; raises ValueError unless each part has one, 0 or more, and they sum to 1."""
-    unknown = [name for name in weights if name not in PARTS]
-    lacking = [name for name in PARTS if name not in weights]
-    if unknown or lacking:
-        names = ", ".join(weights) or "nothing"
-        raise ValueError(f"expected a weight for each of {', '.join(PARTS)}; found {names}")
-    if not all(0 <= weight <= 1 for weight in weights.values()):
-        raise ValueError(f"a weight is a number from 0 to 1: {_weights_text(weights)}")
-    whole = math.fsum(weights.values())
-    if abs(whole - 1) > ROUNDING:
-        raise ValueError(f"weights sum to 1, and these to {whole:g}: {_weights_text(weights)}")
-    return weights
-
-
-def _read_weights(text: str) -> Mapping[str, float]:
+def read_weights(text: str) -> Mapping[str, float]:
     """Read ``basic=0.4,robustness=0.2,efficiency=0.25,context=0.15``; raises ValueError for anything else."""
-    weights: dict[str, float] = {}
-    for pair in text.split(","):
-        name, _, number = pair.partition("=")
-        try:
-            weights[name.strip()] = float(number)
-        except ValueError:
-            raise ValueError(f"expected part=number, as in basic=0.4; found {pair!r}") from None
-    return checked_weights(weights)
+    pairs = (pair.partition("=") for pair in text.split(","))
+    try:
+        weights = {name.strip(): float(number) for name, _, number in pairs}
+    except ValueError:
+        weights = {}
+    known = weights.keys() == PARTS.keys() and all(0 <= weight <= 1 for weight in weights.values())
+    if not known or abs(math.fsum(weights.values()) - 1) > ROUNDING:
+        parts = "=N,".join(PARTS)
+        raise ValueError(f"expected {parts}=N with weights from 0 to 1 that sum to 1; found {text!r}")
+    return weights
 
 
 def level_shares(weights: Mapping[str, float]) -> dict[str, float]:
     return {name: weights[part] / len(names) for part, names in PARTS.items() for name in names}
-
-
-def _weights_text(weights: Mapping[str, float]) -> str:
-    return ", ".join(f"{name}={weight:g}" for name, weight in weights.items())
 
 
 OPTIONS = (
@@ -263,7 +246,7 @@ OPTIONS = (
         "PART=N,...",
         "what parts weigh in the Korean benchmark's composite "
         "(default: basic=0.4,robustness=0.2,efficiency=0.25,context=0.15)",
-        _read_weights,
+        read_weights,
     ),
 )
 

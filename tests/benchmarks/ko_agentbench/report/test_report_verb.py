@@ -88,8 +88,10 @@ def test_a_run_is_written_in_the_benchmarks_shape(here: Path, capsys: pytest.Cap
     [
         (["latest", "--as", "ko-agentbench"], "takes one -o DIR"),
         (["latest", "--as", "ko-agentbench", "-o", "out", "--json", "x"], "leave out --json"),
-        (["latest", "--weights", "basic"], "--weights: expected part=number"),
-        (["latest", "--weights", "basic=1"], "--weights: expected a weight for each of basic, robustness"),
+        (
+            ["latest", "--weights", "basic=1"],
+            "--weights: expected basic=N,robustness=N,efficiency=N,context=N with weights",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_said(args: list[str], mistake: str) -> None:
