@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -98,9 +97,9 @@ def _sum_of_squares(by_task: Iterable[Iterable[float]]) -> float:
     return math.fsum(math.fsum(values) ** 2 for values in by_task)
 
 
-LEVEL_METRICS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {level: tuple(label for _, label, _ in own) for level, own in OWN.items()}
-)
+LEVEL_METRICS: Mapping[str, tuple[str, ...]] = {
+    level: tuple(label for _, label, _ in own) for level, own in OWN.items()
+}
 """The metrics that make up a level's value, by the labels of their grades."""
 
 PASS_SHARE = "pass@k share"
@@ -183,13 +182,14 @@ def _decided(name: str, scores: Scores) -> list[TaskScores]:
 # After a README of the benchmark of late 2025, which documents this composite and its weights. None of the
 # benchmark's code works it out.
 # The levels whose mean each part is. L4 is in none of them: it is shown beside the composite.
-PARTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"basic": ("L1", "L2", "L3"), "robustness": ("L5",), "efficiency": ("L6",), "context": ("L7",)}
-)
+PARTS: Mapping[str, tuple[str, ...]] = {
+    "basic": ("L1", "L2", "L3"),
+    "robustness": ("L5",),
+    "efficiency": ("L6",),
+    "context": ("L7",),
+}
 
-WEIGHTS: Mapping[str, float] = MappingProxyType(
-    {"basic": 0.40, "robustness": 0.20, "efficiency": 0.25, "context": 0.15}
-)
+WEIGHTS: Mapping[str, float] = {"basic": 0.40, "robustness": 0.20, "efficiency": 0.25, "context": 0.15}
 NAME, BESIDE = "composite", "L4"
 
 

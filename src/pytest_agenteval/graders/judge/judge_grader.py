@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 from pytest_agenteval.graders.grader import Judge
@@ -83,9 +82,13 @@ def conversation(evidence: Evidence) -> str:
 
 
 # What a rubric can show to judges, by name.
-SHOWABLE: Mapping[str, Callable[[Evidence], str]] = MappingProxyType(
-    {"task": task, "answer": answer, "calls": calls, "changes": changes, "conversation": conversation}
-)
+SHOWABLE: Mapping[str, Callable[[Evidence], str]] = {
+    "task": task,
+    "answer": answer,
+    "calls": calls,
+    "changes": changes,
+    "conversation": conversation,
+}
 
 
 def _call(call: ToolCall) -> str:

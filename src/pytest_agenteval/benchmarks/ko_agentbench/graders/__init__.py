@@ -8,7 +8,6 @@ and labels: all that registering them needs. A module of graders is imported whe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
 Metrics = tuple[tuple[str, str, str], ...]
 """Of each grader its name, the label of its grades, and where its class is below this folder."""
@@ -19,54 +18,50 @@ COMMON: Metrics = (
     ("ko_repeat_share", "pass@k share", "common_metrics:KoRepeatShare"),
     ("ko_response_rate", "RRR", "common_metrics:KoResponseRate"),
 )
-OWN: Mapping[str, Metrics] = MappingProxyType(
-    {
-        "L1": (
-            ("ko_tool_acc", "ToolAcc", "tool_calls:KoToolAcc"),
-            ("ko_arg_acc", "ArgAcc", "tool_calls:KoArgAcc"),
-            ("ko_call_em", "CallEM", "tool_calls:KoCallEm"),
-            ("ko_resp_ok", "RespOK", "tool_calls:KoRespOk"),
-        ),
-        "L2": (("ko_select_acc", "SelectAcc", "tool_calls:KoSelectAcc"),),
-        "L3": (
-            ("ko_fsm", "FSM", "tool_calls:KoFsm"),
-            ("ko_psm", "PSM", "tool_calls:KoPsm"),
-            ("ko_delta_steps", "ΔSteps_norm", "tool_calls:KoDeltaSteps"),
-            ("ko_prov_acc", "ProvAcc", "provenance:KoProvAcc"),
-        ),
-        "L4": (
-            ("ko_coverage", "Coverage", "provenance:KoCoverage"),
-            ("ko_source_epr", "SourceEPR", "provenance:KoSourceEpr"),
-        ),
-        "L5": (
-            ("ko_adaptive_routing", "AdaptiveRoutingScore", "efficiency:KoAdaptiveRouting"),
-            ("ko_fallback_sr", "FallbackSR", "efficiency:KoFallbackSr"),
-        ),
-        "L6": (
-            ("ko_reuse_rate", "ReuseRate", "efficiency:KoReuseRate"),
-            ("ko_redundant_calls", "RedundantCallRate", "efficiency:KoRedundantCalls"),
-            ("ko_eff_score", "EffScore", "efficiency:KoEffScore"),
-        ),
-        "L7": (
-            ("ko_context_retention", "ContextRetention", "judging:KoContextRetention"),
-            ("ko_ref_recall", "RefRecall", "judging:KoRefRecall"),
-        ),
-    }
-)
+OWN: Mapping[str, Metrics] = {
+    "L1": (
+        ("ko_tool_acc", "ToolAcc", "tool_calls:KoToolAcc"),
+        ("ko_arg_acc", "ArgAcc", "tool_calls:KoArgAcc"),
+        ("ko_call_em", "CallEM", "tool_calls:KoCallEm"),
+        ("ko_resp_ok", "RespOK", "tool_calls:KoRespOk"),
+    ),
+    "L2": (("ko_select_acc", "SelectAcc", "tool_calls:KoSelectAcc"),),
+    "L3": (
+        ("ko_fsm", "FSM", "tool_calls:KoFsm"),
+        ("ko_psm", "PSM", "tool_calls:KoPsm"),
+        ("ko_delta_steps", "ΔSteps_norm", "tool_calls:KoDeltaSteps"),
+        ("ko_prov_acc", "ProvAcc", "provenance:KoProvAcc"),
+    ),
+    "L4": (
+        ("ko_coverage", "Coverage", "provenance:KoCoverage"),
+        ("ko_source_epr", "SourceEPR", "provenance:KoSourceEpr"),
+    ),
+    "L5": (
+        ("ko_adaptive_routing", "AdaptiveRoutingScore", "efficiency:KoAdaptiveRouting"),
+        ("ko_fallback_sr", "FallbackSR", "efficiency:KoFallbackSr"),
+    ),
+    "L6": (
+        ("ko_reuse_rate", "ReuseRate", "efficiency:KoReuseRate"),
+        ("ko_redundant_calls", "RedundantCallRate", "efficiency:KoRedundantCalls"),
+        ("ko_eff_score", "EffScore", "efficiency:KoEffScore"),
+    ),
+    "L7": (
+        ("ko_context_retention", "ContextRetention", "judging:KoContextRetention"),
+        ("ko_ref_recall", "RefRecall", "judging:KoRefRecall"),
+    ),
+}
 """The metrics that a level has beside the common ones."""
 
 LEVELS: tuple[str, ...] = tuple(OWN)
 
 # The names and labels of each group's graders, by the group's name, in the order of reports.
-GROUPS: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
-    {f"ko_{level}": tuple((name, label) for name, label, _ in (*COMMON, *own)) for level, own in OWN.items()}
-)
+GROUPS: Mapping[str, tuple[tuple[str, str], ...]] = {
+    f"ko_{level}": tuple((name, label) for name, label, _ in (*COMMON, *own)) for level, own in OWN.items()
+}
 
 # Where each grader is below this package, by its name: registering it needs no import.
-GRADERS: Mapping[str, str] = MappingProxyType(
-    {
-        name: f"benchmarks.ko_agentbench.graders.{place}"
-        for metrics in (COMMON, *OWN.values())
-        for name, _, place in metrics
-    }
-)
+GRADERS: Mapping[str, str] = {
+    name: f"benchmarks.ko_agentbench.graders.{place}"
+    for metrics in (COMMON, *OWN.values())
+    for name, _, place in metrics
+}
