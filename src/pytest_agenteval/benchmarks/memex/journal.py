@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -86,14 +85,10 @@ def _scalar(value: Any) -> str:
         return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            return ".nan" if math.isnan(value) else ".inf" if value > 0 else "-.inf"
-        digits, e, power = repr(value).partition("e")
+    if isinstance(value, int | float):
+        digits, e, power = str(value).partition("e")
         # YAML reads 1e+20 as a text, and 1.0e+20 as a number.
-        return digits if not e else f"{digits if '.' in digits else digits + '.0'}e{power}"
-    if isinstance(value, int):
-        return str(value)
+        return f"{digits if '.' in digits else digits + '.0'}e{power}" if e else digits
     if isinstance(value, Mapping):
         return "{}"
     return "[]" if isinstance(value, list | tuple) else _text(str(value))

@@ -15,7 +15,7 @@ CHARACTERS = st.characters(codec="utf-8", exclude_characters="\ufffe\uffff") | s
     string.punctuation + " \n\t0123456789"
 )
 TEXTS = st.text(CHARACTERS, max_size=30)
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXTS
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS
 VALUES = st.recursive(
     SCALARS,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),

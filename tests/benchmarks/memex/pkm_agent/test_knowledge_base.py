@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pytest_agenteval.benchmarks.memex.pkm_agent.knowledge_base import MOST_LEVELS, format_path, parts_of
+from pytest_agenteval.benchmarks.memex.pkm_agent.knowledge_base import format_path, parts_of
 from pytest_agenteval.benchmarks.memex.pkm_agent.tools import pkm_tools
 from pytest_agenteval.records.limits import Clock
 from pytest_agenteval.tasks.workspace import Workspace
@@ -178,7 +178,7 @@ def test_paths_start_at_the_root(path: str, parts: tuple[str, ...]) -> None:
         "c:\\Inbox.md",
         "/etc/passwd",
         "/tmp/notes/Inbox.md",
-        "/" + "a/" * (MOST_LEVELS + 1),
+        "/Users/me/Inbox.md",
     ],
 )
 def test_what_can_be_no_path_of_the_knowledge_base_is_refused(tools: Called, path: str) -> None:
@@ -195,14 +195,6 @@ def test_what_can_be_no_path_of_the_knowledge_base_is_refused(tools: Called, pat
     assert tools.refused("Move", source_path="/Inbox.md", destination_path=path)[0] == "outside"
     assert "no path in the knowledge base" in tools.ok("BatchRead", file_patterns=[path])
     assert tools.tree() == before
-
-
-def test_the_real_path_of_the_workspace_is_refused(tools: Called) -> None:
-    """A path of the machine that leads into the workspace is no path either, and makes no folders."""
-    path = str(tools.root / "PKM/Inbox.md")
-
-    assert tools.refused("Read", file_path=path)[0] == "outside"
-    assert tools.refused("Write", file_path=path, content="x")[0] == "outside"
 
 
 def test_a_folder_of_the_user_may_be_called_as_one_of_the_machine(tmp_path: Path) -> None:

@@ -147,7 +147,6 @@ def test_long_results_have_an_end_and_say_what_is_left_out(tools: Called) -> Non
         ({"Facts/2026/09/17.md": "x"}, 0, False),
         ({f"PKM/{number:04}.md": "" for number in range(1000)}, 1000, False),
         ({f"PKM/{number:04}.md": "" for number in range(1001)}, 1000, True),
-        # A fixture may have more levels than a path of the tools.
         ({"PKM/" + "a/" * 100 + "Note.md": "x"}, 101, False),
     ],
 )
@@ -195,17 +194,6 @@ def test_a_drawn_tree_can_be_read_back(
     assert sorted(files_of(drawn)) == sorted(path[3:] for path in files)
 
 
-def test_a_name_that_is_no_text_is_shown_and_spares_the_rest(tools: Called) -> None:
-    """A name on the disk that is not UTF-8, or breaks the line, stands in one line of its own."""
-    (tools.root / "PKM" / "Line\nbreak.md").write_text("x")
-    with open(bytes(tools.root / "PKM") + b"/\xff.md", "wb") as file:
-        file.write(b"x")
-
-    result = tools.ok("Glob", pattern="*")
-    assert result.encode("utf-8").decode().split("\n") == ["/Inbox.md", "/Line?break.md", "/?.md"]
-    assert "  Line?break.md\n" in tools.ok("LS", path="/")
-
-
 @careful
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_what_is_written_is_there_byte_by_byte(tools: Called, content: str) -> None:
@@ -234,13 +222,12 @@ def test_an_edit_changes_exactly_what_it_names(
     text = before + old + after
     tools.put("PKM/Any.md", text.encode())
     result = tools.call("Edit", {"file_path": "Any.md", "old_string": old, "new_string": new})
-    places = [at for at in range(len(text)) if text.startswith(old, at)]
 
     if result.error is None:
-        assert places == [len(before)]
-        assert tools.file("Any.md").decode() == before + new + after
+        assert text.count(old) == 1
+        assert tools.file("Any.md").decode() == text.replace(old, new)
     else:
-        assert old == new or len(places) > 1
+        assert old == new or text.count(old) > 1
         assert tools.file("Any.md").decode() == text
 
 
@@ -300,15 +287,6 @@ def test_a_card_that_cannot_be_read_is_not_written_over(tools: Called, broken: s
     tools.put(CARD, broken.encode())
     assert tools.refused(INSIGHT, fact_id=FACT, insight_text="x")[0] == "card_broken"
     assert (tools.root / CARD).read_text() == broken
-
-
-@pytest.mark.posix
-def test_a_card_behind_a_link_is_not_written(tools: Called) -> None:
-    """The card's path may not lead into the knowledge base, nor anywhere else."""
-    (tools.root / CARD).parent.mkdir(parents=True)
-    (tools.root / CARD).symlink_to("../../../PKM/Inbox.md")
-    assert tools.refused(INSIGHT, fact_id=FACT, insight_text="x")[0] == "outside"
-    assert tools.file("Inbox.md") == b"- a thought\n"
 
 
 @careful

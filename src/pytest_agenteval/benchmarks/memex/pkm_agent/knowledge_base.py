@@ -13,9 +13,6 @@ from pytest_agenteval import Clock, ToolFailed, Workspace
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.text.errors import did_you_mean
 
-# How deep folders may be nested. A tree of unlimited depth could not be walked.
-MOST_LEVELS = 64
-
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -42,24 +39,16 @@ def parts_of(path: str) -> tuple[str, ...]:
             parts.pop()
         elif part not in ("", "."):
             parts.append(part)
-    if len(parts) > MOST_LEVELS:
-        raise bad_path(path, f"a path has at most {MOST_LEVELS} levels")
     return tuple(parts)
 
 
 def format_path(parts: tuple[str, ...]) -> str:
-    """Write a path as the agent is shown it.
-
-    A name on the disk that no agent could write, since it is not UTF-8 or holds a control character, is shown
-    with a question mark in its place: a list of paths has one on each line.
-    """
-    path = "/" + "/".join(parts)
-    return _CONTROL.sub("?", path.encode("utf-8", "replace").decode("utf-8"))
+    return "/" + "/".join(parts)
 
 
 def bad_path(path: str, why: str) -> ToolFailed:
-    short_path, hint = format_path((path[:80],))[1:], "write it from the root, like /Areas/Bread.md"
-    return ToolFailed(f"no path in the knowledge base: {short_path!r}: {why}; {hint}", "outside")
+    hint = "write it from the root, like /Areas/Bread.md"
+    return ToolFailed(f"no path in the knowledge base: {path[:80]!r}: {why}; {hint}", "outside")
 
 
 # Longer lines are cut when they are shown.
@@ -84,14 +73,12 @@ def count_of(count: int, noun: str = "line", plural: str = "s") -> str:
 
 
 FOLDER = "PKM"
-# Larger files are ignored: they are no notes.
-MAX_FILE_BYTES = 4 * 1024 * 1024
 
 # Folders at the root of a machine: an agent that names one most likely means the real disk.
 _MACHINE_FOLDERS = frozenset(
     (
-        "bin", "dev", "etc", "home", "mnt", "opt", "private", "proc", "root", "sbin", "srv", "sys",
-        "tmp", "usr", "var",
+        "Users", "bin", "dev", "etc", "home", "mnt", "opt", "private", "proc", "root", "sbin", "srv",
+        "sys", "tmp", "usr", "var",
     )
 )  # fmt: skip
 
@@ -104,16 +91,6 @@ class PkmPath(FrozenValue, frozen=True):
 
     def __str__(self) -> str:
         return format_path(self.parts)
-
-    @property
-    def relative(self) -> str:
-        """The path without its first slash, as globs want it."""
-        return format_path(self.parts)[1:]
-
-    @property
-    def name(self) -> str:
-        """Its own name as the agent is shown it."""
-        return format_path(self.parts[-1:])[1:]
 
     @property
     def is_folder(self) -> bool:
@@ -133,21 +110,17 @@ class KnowledgeBase:
 
     def __init__(self, workspace: Workspace, clock: Clock) -> None:
         self.workspace, self.clock = workspace, clock
-        # By the names that lead to a file, which of the trial's writes made it what it is.
         self._write_numbers: dict[tuple[str, ...], int] = {}
         self._count = 0
 
     def place(self, path: str) -> PkmPath:
         """Find the place that a path means; raises ToolFailed where it means none in the knowledge base."""
         parts = parts_of(path)
-        if path.startswith("/") and len(parts) > 1:
-            # A path that was meant for the real disk is refused:
-            # else it would make a folder /tmp among the notes.
-            real = {str(self.workspace.path), str(self.workspace.path.resolve())}
-            is_real = any(format_path(parts).startswith(tree) for tree in real)
-            if is_real or (parts[0] in _MACHINE_FOLDERS and not (self.root().real / parts[0]).is_dir()):
-                raise bad_path(path, "/ is the root of the knowledge base, not of the machine")
         here = self.root()
+        # What is meant for the real disk is refused: else it would make a folder /tmp among the notes.
+        is_absolute = path.startswith("/") and len(parts) > 1
+        if is_absolute and parts[0] in _MACHINE_FOLDERS and not (here.real / parts[0]).is_dir():
+            raise bad_path(path, "/ is the root of the knowledge base, not of the machine")
         # Name by name, because any folder on the way may be a link that leads out.
         for name in parts:
             if here.real.exists() and not here.is_folder:
@@ -199,12 +172,6 @@ class KnowledgeBase:
         if place.is_folder or not place.parts:
             raise ToolFailed(f"{place} is a folder; LS lists it", "is_a_folder")
         with disk_errors(place, "read"):
-            file_stat = place.real.stat()
-            # Reading a pipe would wait for somebody to write into it.
-            if not stat.S_ISREG(file_stat.st_mode):
-                raise ToolFailed(f"{place} is no file that can be read", "not_text")
-            if file_stat.st_size > MAX_FILE_BYTES:
-                raise ToolFailed(f"{place} is too large ({file_stat.st_size} bytes)", "too_large")
             content = place.real.read_bytes()
         try:
             return content.decode("utf-8")
@@ -227,22 +194,8 @@ class KnowledgeBase:
             hint = did_you_mean(place.parts[-1], [other.parts[-1] for other in self.inside(folder)])
             raise ToolFailed("; ".join(filter(None, (f"there is no {place}", hint))), "not_found")
 
-    def moved(self, old: PkmPath, new: PkmPath) -> None:
-        """Record that a place has another name now; what was written there stays as new as it was."""
-        there = self.removed(old)
-        # What lay at the new place is gone, and its number with it.
-        self.removed(new)
-        length = len(old.parts)
-        self._write_numbers |= {(*new.parts, *parts[length:]): count for parts, count in there.items()}
-
-    def removed(self, place: PkmPath) -> dict[tuple[str, ...], int]:
-        """Record that nothing is at a place any more; give what was recorded for it."""
-        length = len(place.parts)
-        below = [parts for parts in self._write_numbers if parts[:length] == place.parts]
-        return {parts: self._write_numbers.pop(parts) for parts in below}
-
     def write_number(self, place: PkmPath) -> int:
-        """Give which of the trial's writes made a file what it is; 0 where none did."""
+        """Give which of the trial's writes to a file of this name was the last; 0 where there was none."""
         return self._write_numbers.get(place.parts, 0)
 
 

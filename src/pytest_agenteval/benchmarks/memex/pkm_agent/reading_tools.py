@@ -57,8 +57,8 @@ def matching_files(base: KnowledgeBase, pattern: str, top: PkmPath) -> list[PkmP
 def matches_pattern(pattern: str, place: PkmPath) -> bool:
     """Whether a place fits a pattern: by its name, or from the root where the pattern has a slash."""
     if "/" in pattern.rstrip("/"):
-        return matches(pattern.strip("/"), place.relative)
-    return matches(pattern.rstrip("/"), place.name)
+        return matches(pattern.strip("/"), str(place)[1:])
+    return matches(pattern.rstrip("/"), place.parts[-1])
 
 
 # The limit of the original agent; so are the lines and bytes that one Read may give.
@@ -112,21 +112,17 @@ def _draw(base: KnowledgeBase, top: PkmPath, depth: int | None, ignored: Sequenc
         room -= len(listed)
         truncated = truncated or (not too_deep and len(listed) < len(names))
         waiting.extend(place for place in listed if place.is_folder)
-    lines = []
-    # A stack and no recursion: a fixture may be deeper than Python can recurse.
-    stack: list[PkmPath | str] = [top]
-    while stack:
-        here_or_line = stack.pop()
-        if isinstance(here_or_line, str):
-            lines.append(here_or_line)
-            continue
-        parts = here_or_line.parts
-        indent = "  " * (len(parts) - len(top.parts))
-        name = f"{top}" if here_or_line is top else here_or_line.name
-        lines.append(f"{indent}{name.rstrip('/')}/" if parts in drawn else f"{indent}{name}")
-        if parts in drawn:
-            stack += [f"{indent}  … {missing[parts]} more"] if missing[parts] else []
-            stack += reversed(drawn[parts])
+
+    def lines_below(folder: PkmPath, indent: str) -> Iterator[str]:
+        for place in drawn[folder.parts]:
+            is_folder = place.parts in drawn
+            yield f"{indent}{place.parts[-1]}{'/' if is_folder else ''}"
+            if is_folder:
+                yield from lines_below(place, f"{indent}  ")
+        if missing[folder.parts]:
+            yield f"{indent}… {missing[folder.parts]} more"
+
+    lines = [f"{str(top).rstrip('/')}/", *lines_below(top, "  ")]
     return Overview("\n".join(lines), MAX_NAMES - room, truncated)
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from pytest_agenteval import OutsideWorkspace, ToolFailed, Workspace
+from pytest_agenteval import ToolFailed, Workspace
 from pytest_agenteval.benchmarks.memex import journal
 from pytest_agenteval.benchmarks.memex.journal import (
     FactId,
@@ -20,7 +18,6 @@ from pytest_agenteval.benchmarks.memex.journal import (
     write_file,
 )
 from pytest_agenteval.benchmarks.memex.pkm_agent.knowledge_base import (
-    MOST_LEVELS,
     KnowledgeBase,
     PkmPath,
     count_of,
@@ -57,13 +54,13 @@ def edit(
         return f"Created {place}: {_line_count(new_string)}."
     before = base.text(place)
     old, new = _with_line_ends_of(before, old_string), _with_line_ends_of(before, new_string)
-    count, first = before.count(old), before.find(old)
-    if first < 0:
+    count = before.count(old)
+    if not count:
         raise ToolFailed(f"old_string does not stand in {place}{_hint(before, old)}", "no_match")
-    # find() again and not the count, which leaves out places that overlap.
-    if not replace_all and before.find(old, first + 1) >= 0:
-        often = f"{count} times" if count > 1 else "twice, overlapping itself,"
-        message = f"old_string stands {often} in {place}; give more of the text around it, or replace_all"
+    if not replace_all and count > 1:
+        message = (
+            f"old_string stands {count} times in {place}; give more of the text around it, or replace_all"
+        )
         raise ToolFailed(message, "ambiguous")
     after = before.replace(old, new)
     base.save(place, after)
@@ -113,17 +110,11 @@ def move(base: KnowledgeBase, source_path: str, destination_path: str, overwrite
         raise ToolFailed(f"{source} is there already", "same_place")
     if target.parts[: len(source.parts)] == source.parts:
         raise ToolFailed(f"{source} cannot be moved into itself", "same_place")
-    # A folder takes its levels along, so the deepest one in it counts.
-    above = len(source.real.parts)
-    deepest = max((len(Path(folder).parts) - above + 1 for folder, _, _ in os.walk(source.real)), default=0)
-    if len(target.parts) + deepest > MOST_LEVELS:
-        raise bad_argument(f"a path has at most {MOST_LEVELS} levels")
     # Every refusal comes before the first change to the disk: a move that fails leaves no folder behind.
     replaced = _make_way(source, target, overwrite)
     with disk_errors(source, "moved"):
         target.real.parent.mkdir(parents=True, exist_ok=True)
         source.real.replace(target.real)
-    base.moved(source, target)
     return f"Moved {source} to {target}{', over what was there' if replaced else ''}."
 
 
@@ -143,7 +134,6 @@ def remove(base: KnowledgeBase, path: str, confirm: bool = False) -> str:
             shutil.rmtree(place.real)
         else:
             place.real.unlink()
-    base.removed(place)
     return f"Removed {place} with {count_of(count, 'file')} in it." if folder else f"Removed {place}."
 
 
@@ -213,13 +203,6 @@ def _fact(name: str, value: str) -> FactId:
 
 def _card(workspace: Workspace, fact: FactId) -> dict[str, Any] | None:
     """Read the card; raises ToolFailed where it could not be written back as it was."""
-    try:
-        real = workspace.inside(fact.card_file)
-    except OutsideWorkspace:
-        real = None
-    # Resolved and unresolved path must be the same: else a link leads to another file.
-    if real != workspace.path.resolve() / fact.card_file:
-        raise ToolFailed(f"the card of {fact.text} is behind a symbolic link", "outside")
     blob = read_file(workspace, fact.card_file)
     card = journal.parse_card(blob)
     if blob is not None and blob.strip() and not card:
