@@ -13,13 +13,11 @@ import gc
 import logging
 import os
 import re
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
-from importlib import import_module
 from inspect import isawaitable
 from typing import Any, Self, TypeAlias
 
@@ -275,14 +273,6 @@ def _state_no_reasoning(counted: Sequence[Any]) -> None:
     last.usage = type(last.usage)(**{**last.usage.model_dump(), "completion_tokens_details": counts})
 
 
-# What litellm would import on the loop during its first request; some of it only for tools or streams.
-LATE_IMPORTS = ("openai.resources.chat", "litellm.proxy._types")
-TOOL_IMPORTS = ("litellm.responses.mcp.chat_completions_handler",)
-STREAM_IMPORTS = (
-    "litellm.litellm_core_utils.default_encoding",
-    "litellm.llms.anthropic.completion.transformation",
-    "anyio._backends._asyncio",
-)
 STOPPING_S = 2.0
 UNSENT_PARAMS = ("request_seconds", "stream")
 # Providers with a format of their own: any other address takes what OpenAI's API takes.
@@ -290,7 +280,6 @@ OTHER_FORMATS = ("anthropic/", "bedrock/", "deepseek/", "gemini/", "ollama", "ve
 # Formats in which arguments are an object: text that is none, which only streams bring, goes back wrapped.
 OBJECT_CALLS = ("anthropic/", "bedrock/", "gemini/", "vertex_ai/")
 
-_lock = threading.Lock()
 _litellm: Any = None
 
 
@@ -324,13 +313,9 @@ class LitellmChat(ProviderChat):
         return self._timeout_s + REQUEST_GRACE_S
 
     async def prepare(self, messages: Sequence[ChatMessage] = (), **ask: Any) -> Send:
-        """Import litellm, which takes seconds, in a thread, and what tools need; give what sends the ask."""
+        """Import litellm in a thread, which takes seconds; give what sends the ask."""
         if _litellm is None:
             await import_off_loop(_import_litellm)
-        if ask.get("tools"):
-            await import_off_loop(_import_for_tools)
-        if self._streamed:
-            await import_off_loop(_import_for_streams)
         return partial(self._reply, messages, **ask)
 
     async def _reply(
@@ -450,44 +435,22 @@ async def close() -> None:
 
 def _import_litellm() -> None:
     global _litellm
-    with _lock:
-        if _litellm is not None:
-            return
-        # Its prices come from the package, not from the network, and it reads no .env file.
-        with _environment(LITELLM_LOCAL_MODEL_COST_MAP="True", LITELLM_MODE="PRODUCTION"):
-            import litellm
-        _import_late(LATE_IMPORTS)
-        # litellm reports a finish reason that it does not know
-        # as stop, which would mean that the model was done.
-        with suppress(ImportError, AttributeError):
-            from litellm.litellm_core_utils import core_helpers
+    # Its prices come from the package, not from the network, and it reads no .env file.
+    with _environment(LITELLM_LOCAL_MODEL_COST_MAP="True", LITELLM_MODE="PRODUCTION"):
+        import litellm
+    # litellm reports a finish reason that it does not know
+    # as stop, which would mean that the model was done.
+    with suppress(ImportError, AttributeError):
+        from litellm.litellm_core_utils import core_helpers
 
-            core_helpers.__dict__["_FINISH_REASON_MAP"] = FinishReasons(core_helpers._FINISH_REASON_MAP)
-        # What litellm made at import lives until the end: the garbage collector need not visit it again.
-        gc.freeze()
-        litellm.suppress_debug_info = True
-        litellm.telemetry = False
-        if not os.environ.get("LITELLM_LOG"):
-            logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)
-        _litellm = litellm
-
-
-def _import_for_tools() -> None:
-    _import_late(TOOL_IMPORTS)
-
-
-def _import_for_streams() -> None:
-    _import_late(STREAM_IMPORTS)
-
-
-def _import_late(names: Sequence[str]) -> None:
-    """Import modules of litellm; one that its version lacks is not needed."""
-    for name in names:
-        try:
-            import_module(name)
-        except ModuleNotFoundError as missing:
-            if not f"{name}.".startswith(f"{missing.name}."):
-                raise
+        core_helpers.__dict__["_FINISH_REASON_MAP"] = FinishReasons(core_helpers._FINISH_REASON_MAP)
+    # What litellm made at import lives until the end: the garbage collector need not visit it again.
+    gc.freeze()
+    litellm.suppress_debug_info = True
+    litellm.telemetry = False
+    if not os.environ.get("LITELLM_LOG"):
+        logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)
+    _litellm = litellm
 
 
 @contextmanager

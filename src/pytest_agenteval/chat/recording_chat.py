@@ -15,7 +15,7 @@ from pytest_agenteval.records.plan import Allowance, Model, RecordMode
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool_spec import ToolSpec
-from pytest_agenteval.records.transcript import JUDGE_ASK, UNTOLD_TOKENS, USER_ASK, Ask, ToolCall, Usage
+from pytest_agenteval.records.transcript import JUDGE_ASK, UNTOLD_TOKENS, Ask, ToolCall, Usage
 from pytest_agenteval.text.errors import CassetteMiss, ProblemsFound, TrialBroken
 from pytest_agenteval.text.json_values import json_digest
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
@@ -196,14 +196,8 @@ class AgentChat:
         turn, started = recorder.turn, recorder.at()
         recorder.add_prompt(messages)
         try:
-            reply = await taped_ask(
-                self._tape,
-                self._inner,
-                messages,
-                tools=tools,
-                response_schema=response_schema,
-                settings=settings,
-            )
+            asked = {"tools": tools, "response_schema": response_schema, "settings": settings}
+            reply = await taped_ask(self._tape, self._inner, messages, **asked)
         except (TrialBroken, ProblemsFound) as broken:
             # The agent may swallow the exception; the trial is broken all the same.
             recorder.broken = broken
@@ -224,13 +218,11 @@ class AgentChat:
 
 
 class JudgeChat:
-    """The chat of a judge, separate from the agent's budget, messages and usage.
+    """The chat of a judge or a simulated user, separate from the agent's budget, messages and usage.
 
-    Each ask is an event of the trial, with its reply and a digest of the prompt. ``usage`` is what this judge
-    took so far, ``budget`` that of all judges of the trial.
+    Each ask is an ``event`` of the trial, with its reply and a digest of the prompt. ``usage`` is what this
+    judge took so far, ``budget`` that of all judges of the trial.
     """
-
-    event = JUDGE_ASK
 
     def __init__(
         self,
@@ -240,8 +232,10 @@ class JudgeChat:
         budget: Budget | None = None,
         tape: ChatTape | None = None,
         role: str = "judge",
+        event: str = JUDGE_ASK,
     ) -> None:
-        self._inner, self._recorder, self._tape, self._role = inner, recorder, tape, role
+        self._inner, self._recorder, self._tape = inner, recorder, tape
+        self._role, self._event = role, event
         self._budget = budget or Budget(Allowance())
         self.usage = Usage()
 
@@ -255,9 +249,8 @@ class JudgeChat:
     ) -> Reply:
         """Give the judge's reply; raises LimitReached once the judges' budget is spent."""
         self._budget.step()
-        reply = await taped_ask(
-            self._tape, self._inner, messages, tools=tools, response_schema=response_schema, settings=settings
-        )
+        asked = {"tools": tools, "response_schema": response_schema, "settings": settings}
+        reply = await taped_ask(self._tape, self._inner, messages, **asked)
         self.usage = self.usage + reply.usage
         self._budget.spend(reply.usage)
         # A replayed reply costs nothing again.
@@ -270,11 +263,5 @@ class JudgeChat:
             "prompt": json_digest(KNOWN_SECRETS.value(list(messages))),
             "reply": reply.text,
         }
-        self._recorder.event(self.event, f"{self._role} was asked", details)
+        self._recorder.event(self._event, f"{self._role} was asked", details)
         return reply
-
-
-class UserChat(JudgeChat):
-    """The chat of a model that plays the user: separate from the agent's, as a judge's is."""
-
-    event = USER_ASK

@@ -17,12 +17,12 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytest_agenteval.agents.agent import AgentContext
 from pytest_agenteval.cassettes.http.patch_system import without_socket_guard
 from pytest_agenteval.cassettes.http.scope import Scope, current, share_pools, untaped
-from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, Chat, ChatMessage, ChatSettings, Reply
+from pytest_agenteval.chat.chat import Chat, ChatMessage, Reply
 from pytest_agenteval.engine.worker_context import LoopKind
 from pytest_agenteval.processes.threads import (
     DaemonThreads,
@@ -35,7 +35,6 @@ from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import NO_ANSWER
 from pytest_agenteval.text.errors import (
     LimitIgnored,
@@ -45,9 +44,6 @@ from pytest_agenteval.text.errors import (
     exception_text,
     with_causes,
 )
-
-if TYPE_CHECKING:
-    pass
 
 
 def recording_spans(scope: Scope, recorder: Recorder, *, set_up: bool) -> AbstractContextManager[None]:
@@ -272,16 +268,8 @@ class ChatOfTrials:
     def __init__(self, chat: Chat) -> None:
         self._chat, self._loop = chat, asyncio.get_running_loop()
 
-    async def ask(
-        self,
-        messages: Sequence[ChatMessage],
-        *,
-        tools: Sequence[ToolSpec] = (),
-        response_schema: Mapping[str, Any] | None = None,
-        settings: ChatSettings = DEFAULT_SETTINGS,
-    ) -> Reply:
-        asking = self._chat.ask(messages, tools=tools, response_schema=response_schema, settings=settings)
-        return await on_loop(self._loop, asking)
+    async def ask(self, messages: Sequence[ChatMessage], **ask: Any) -> Reply:
+        return await on_loop(self._loop, self._chat.ask(messages, **ask))
 
 
 _MOST_KEYS = 8

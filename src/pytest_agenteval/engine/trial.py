@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from pytest_agenteval.agents.agent import Agent, AgentContext, reports_end_state, tools_of
 from pytest_agenteval.agents.loop import is_user_turn, turn_text
-from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, Chat, ChatMessage, ChatSettings, Reply
+from pytest_agenteval.chat.chat import Chat, ChatMessage, Reply
 from pytest_agenteval.chat.recording_chat import AgentChat, JudgeChat
 from pytest_agenteval.engine.agent_run import (
     ChatOfTrials,
@@ -192,14 +192,7 @@ class _StoredReplies:
     def __init__(self, replies_by_prompt: Mapping[str, deque[str]]) -> None:
         self._replies_by_prompt = replies_by_prompt
 
-    async def ask(
-        self,
-        messages: Sequence[ChatMessage],
-        *,
-        tools: Sequence[ToolSpec] = (),
-        response_schema: Mapping[str, Any] | None = None,
-        settings: ChatSettings = DEFAULT_SETTINGS,
-    ) -> Reply:
+    async def ask(self, messages: Sequence[ChatMessage], **_: Any) -> Reply:
         replies = self._replies_by_prompt.get(json_digest(list(messages)))
         if not replies:
             raise JudgeUnavailable(

@@ -15,7 +15,7 @@ from pytest_agenteval.cassettes.http.patches import intercepted_requests
 from pytest_agenteval.cassettes.http.scope import NotRecorded, Scope
 from pytest_agenteval.chat.chat import Chat, OwnModelChat
 from pytest_agenteval.chat.local.loading import provider_of
-from pytest_agenteval.chat.recording_chat import ChatTape, JudgeChat, UserChat
+from pytest_agenteval.chat.recording_chat import ChatTape, JudgeChat
 from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.processes.files import name_or_older
 from pytest_agenteval.records.limits import Budget
@@ -295,7 +295,7 @@ def open_user_chat(
     budget = Budget(Allowance(tokens=limits.tokens, cost_usd=limits.cost_usd))
     chat, tape = open_chat(model, plan, context, budget, recorder, role=USER_ROLE)
     tapes += [] if tape is None else [tape]
-    return UserChat(chat, recorder=recorder, budget=budget, tape=tape, role=USER_ROLE)
+    return JudgeChat(chat, recorder=recorder, budget=budget, tape=tape, role=USER_ROLE, event=USER_ASK)
 
 
 USER_ROLE = "user"
