@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-from concurrent.futures import Future
+from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,11 @@ from pytest_agenteval.engine.executor import (
     make_executor,
 )
 from pytest_agenteval.engine.local_executor import LocalExecutor
-from pytest_agenteval.engine.pool import Pool
 from pytest_agenteval.engine.process_executor import ProcessExecutor
-from pytest_agenteval.engine.worker import Worker, _WorkerJob, pickle_result, read_result
+from pytest_agenteval.engine.worker import Worker, pickle_result, read_result
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.plan import Conditions, Model, Plan, PlannedTask
-from pytest_agenteval.records.trial import ErrorDetails, Trial
+from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.text.errors import UsageMistake
 from tests.calibration.judges import found_in, project, rows
@@ -190,20 +189,22 @@ def test_trials_are_what_they_are_in_one_process(
     assert [dead["usage"][name] for name in ("in", "cost_usd", "attempts")] == [None] * 3  # it told nobody
 
 
-def test_where_the_conftests_could_not_be_loaded_each_request_gets_the_reason(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_where_the_conftests_could_not_be_loaded_each_request_gets_the_reason() -> None:
     """So it is for trials and calibrations; a plan that cannot be unpickled says so."""
-    monkeypatch.setattr(process_executor._Here, "broken", "RuntimeError: only in the first")
-    trial = read_result(process_executor.carry_out(pickle.dumps(TrialRequest(PLAN))))
+    calibration: Any = CalibrationRequest(None, Conditions())  # type: ignore[arg-type]  # nobody looks at it
+    here, there = Pipe()
+    for request in (pickle.dumps(TrialRequest(PLAN)), pickle.dumps(calibration), b"no pickle", b""):
+        here.send_bytes(request)
+
+    process_executor.answer_requests(there, "RuntimeError: only in the first")
+
+    trial, result = read_result(here.recv_bytes()), read_result(here.recv_bytes())
     assert (trial.ending, trial.cause) == ("errored", "executor")
     assert trial.message == "RuntimeError: only in the first"
-    request: Any = CalibrationRequest(None, Conditions())  # type: ignore[arg-type]  # nobody looks at it
-    result = read_result(process_executor.carry_out(pickle.dumps(request)))
     assert (result.error.cause, result.error.message) == ("executor", "RuntimeError: only in the first")
-    assert process_executor.close_worker() == ExecutorReport()
     with pytest.raises(ExecutorBroken, match="the plan cannot be read in another process: "):
-        read_result(process_executor.carry_out(b"no pickle"))
+        read_result(here.recv_bytes())
+    assert pickle.loads(here.recv_bytes()) == ExecutorReport()
 
 
 class _Closed:
@@ -247,28 +248,21 @@ def test_a_state_that_cannot_be_pickled_becomes_text_or_breaks_its_own_trial() -
     assert arrived[1].message.startswith("what came of the trial cannot be sent to another process: ")
 
 
-def test_a_request_is_carried_out_as_it_was_sent() -> None:
-    """A stored trial is graded again there, and no agent acts; a workspace is the one that it has."""
-    stored = Trial.errored(PLAN, ErrorDetails("crash", "stored"))
-    request = TrialRequest(PLAN, "/tree", stored)
-    assert _WorkerJob(request).request() == request
-    assert _WorkerJob(TrialRequest(PLAN)).request() == TrialRequest(PLAN)
+def test_whatever_the_executor_of_a_process_raises_is_the_end_of_its_trial(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nobody waits for that process for ever."""
 
+    async def failing(executor: LocalExecutor, request: TrialRequest) -> Trial:
+        raise SystemExit("a mistake of ours")
 
-def test_nobody_waits_for_a_process_whose_pool_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither for a trial that is under way, nor for one that comes later."""
-
-    def failing(pool: Pool) -> None:
-        pool._fail(OSError("cannot be written"))
-
-    monkeypatch.setattr(Pool, "_publish", failing)
+    monkeypatch.setattr(LocalExecutor, "run", failing)
     worker = Worker(ExecutorContext(captures_output=False))
     try:
-        for _ in range(2):
-            with pytest.raises(ExecutorBroken, match="could not be passed on"):
-                worker.begin(TrialRequest(PLAN)).result(20)
+        trial = worker.begin(TrialRequest(PLAN)).result(20)
     finally:
         worker.close()
+    assert (trial.key, trial.cause, trial.message) == (PLAN.key, "crash", "SystemExit: a mistake of ours")
 
 
 def test_unused_recordings_are_what_no_process_replayed() -> None:
@@ -285,19 +279,9 @@ def test_unused_recordings_are_what_no_process_replayed() -> None:
 
 
 class _Endless:
-    """A pool, and its process, that computes without end until it is killed."""
+    """A process that computes without end until it is killed, and both ends of its pipe."""
 
     exitcode: int | None = None
-    is_shut_down = False
-
-    def submit(self, *_: Any) -> Future[Any]:
-        return Future()
-
-    def shutdown(self, **_: Any) -> None:
-        self.is_shut_down = True
-
-    def is_alive(self) -> bool:
-        return self.exitcode is None
 
     def kill(self) -> None:
         self.exitcode = -9
@@ -305,15 +289,19 @@ class _Endless:
     def join(self, seconds: float) -> None:
         pass
 
+    def send_bytes(self, message: bytes) -> None:
+        pass
+
 
 def test_a_process_that_does_not_close_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     """It reports nothing, and counts as dead."""
     monkeypatch.setattr(process_executor, "CLOSING_S", 0.01)
     endless: Any = _Endless()
-    process = process_executor._Process(ExecutorContext(), endless)
-    process._pool = process._process = endless
+    process = process_executor._Process(ExecutorContext())
+    process._process = process._pipe = endless
+    process._news = asyncio.Queue()
     assert asyncio.run(process.close()) == ExecutorReport()
-    assert (process.has_died, endless.exitcode, endless.is_shut_down) == (True, -9, True)
+    assert (process.has_died, endless.exitcode) == (True, -9)
 
 
 def test_an_executor_that_nobody_knows_is_refused(pytester: pytest.Pytester) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeGuard
 
 from pytest_agenteval.records.plan import Conditions, Plan
 from pytest_agenteval.records.record import NOTHING, Record
@@ -18,8 +16,6 @@ from pytest_agenteval.text.errors import Problem, TrialBroken, UsageMistake
 if TYPE_CHECKING:
     from pytest_agenteval.calibration.calibration_file import CalibrationPlan
     from pytest_agenteval.calibration.labels import CalibrationAnswers
-
-T = TypeVar("T")
 
 
 class ExecutorBroken(TrialBroken):
@@ -227,29 +223,6 @@ def number_argument(executor: str, argument: str, expected: str, default: int) -
     if not argument.isdecimal() or int(argument) == 0:
         raise UsageMistake(f"--agent-executor={executor}:{argument}: expected {expected}")
     return int(argument)
-
-
-async def result_of(future: Future[T]) -> T:
-    """Wait for the result of another process; unlike ``wrap_future``, a waiter that stops cancels nothing."""
-    # A process pool whose process dies sets a result for each future that it has left, and fails at one that
-    # is cancelled.
-    import asyncio
-
-    loop = asyncio.get_running_loop()
-    waiting: asyncio.Future[None] = loop.create_future()
-
-    def settle() -> None:
-        if not waiting.done():
-            waiting.set_result(None)
-
-    def end_waiting(_: object) -> None:
-        # If the loop is closed, nobody waits any more.
-        with suppress(RuntimeError):
-            loop.call_soon_threadsafe(settle)
-
-    future.add_done_callback(end_waiting)
-    await waiting
-    return future.result()
 
 
 def merge_unused(

@@ -99,9 +99,6 @@ class TrialJob:
         stored = self.read_stored() if self.read_stored else None
         return TrialRequest(self.plan, str(self.workspace or ""), stored, self.lost)
 
-    def end(self, trial: Trial) -> None:
-        self.trial = trial
-
 
 class TrialObserver(Protocol):
     """Writes down what becomes of trials: called on the pool's thread, before anyone else learns of it."""

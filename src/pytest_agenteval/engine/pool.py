@@ -24,6 +24,7 @@ from pytest_agenteval.engine.executor import (
     ExecutorContext,
     ExecutorReport,
     TrialLost,
+    TrialRequest,
 )
 from pytest_agenteval.engine.jobs import Admission, Admissions, NotRun, TrialJob, TrialObserver
 from pytest_agenteval.engine.tracebacks import exception_line, is_own_cancellation
@@ -82,8 +83,6 @@ class Pool:
         self._unable: BaseException | None = None
         self._closed = False
         self._stopped = False
-        # Called when an error prevents trials from being written down: those that are left have no end.
-        self.on_failure: Callable[[], None] = lambda: None
         self.report = ExecutorReport()
         self.running: set[TrialJob] = set()
         self.most_running = 0
@@ -115,6 +114,22 @@ class Pool:
         if job.trial is None and self._failure is not None:
             raise self._failure
         return job.trial
+
+    def carry_out(self, request: TrialRequest) -> Future[Trial]:
+        """Carry out one request at once, beside the jobs; the observer hears nothing of it."""
+
+        async def carried_out() -> Trial:
+            await self._wait_until_up()
+            try:
+                trial = await self._executor.run(request)
+            except BaseException as raised:
+                if is_own_cancellation(raised):
+                    raise
+                trial = errored_trial(request.plan, raised)
+            KNOWN_SECRETS.know_environment()
+            return _without_secrets(request.plan, trial)
+
+        return asyncio.run_coroutine_threadsafe(carried_out(), self._loop)
 
     def calibrate(self, request: CalibrationRequest) -> Future[CalibrationResult]:
         async def calibrate() -> CalibrationResult:
@@ -346,7 +361,7 @@ class Pool:
         published: list[Trial] = []
         if self._observe(lambda: published.extend(self._observer.finished(clean))):
             for (job, _), trial in zip(ended, published, strict=True):
-                job.end(trial)
+                job.trial = trial
             self._news.set()
 
     def _observe(self, notify: Callable[[], None]) -> bool:
@@ -361,7 +376,6 @@ class Pool:
     def _fail(self, raised: BaseException) -> None:
         self._failure = raised
         self._news.set()
-        self.on_failure()
 
     async def _shut(self) -> None:
         """Cancel every trial and all that agents have left running, and stop the loop."""

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import os
+import pickle
 import signal
 import sys
 from collections.abc import Iterator
-from concurrent.futures import Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
-from multiprocessing import get_context
-from multiprocessing.context import SpawnContext, SpawnProcess
-from multiprocessing.process import BaseProcess
-from multiprocessing.synchronize import Event
-from time import monotonic, sleep
+from concurrent.futures import wait
+from contextlib import contextmanager, suppress
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from multiprocessing.connection import wait as wait_for
+from multiprocessing.context import SpawnProcess
+from threading import Thread
 from types import ModuleType
 from typing import Any
 
@@ -28,30 +27,23 @@ from pytest_agenteval.engine.executor import (
     UnusedRecordings,
     merge_unused,
     number_argument,
-    result_of,
 )
 from pytest_agenteval.engine.tracebacks import exception_line
 from pytest_agenteval.engine.worker import Worker, pickle_refusal, pickle_request, pickle_result, read_result
 from pytest_agenteval.processes.process_groups import end_with_parent
+from pytest_agenteval.processes.threads import in_daemon_thread
 from pytest_agenteval.records.trial import ErrorDetails, Trial
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.text.errors import UsageMistake
 
 # Seconds between two looks at whether the run has been stopped.
 STOP_CHECK_S = 0.1
+# What a process sends once it is there.
+CAME_UP = b"up"
 
 
-class _Here:
-    """The worker of this process; if it could not be made, the reason."""
-
-    worker: Worker | None = None
-    broken = "nothing was started"
-    stopping: Event
-
-
-def start_worker(context: ExecutorContext, stopping: Event) -> None:
-    """Prepare for requests; never raises, which would only look as if the process were gone."""
-    _Here.stopping = stopping
+def serve(pipe: Connection, context: ExecutorContext) -> None:
+    """Be a process that carries out requests: load the conftests, then answer what comes."""
     # A terminal sends Ctrl-C to all processes, and the parent process handles it. This is a function, as
     # programs that tools start would inherit a signal that is ignored.
     signal.signal(signal.SIGINT, lambda *_: None)
@@ -60,33 +52,38 @@ def start_worker(context: ExecutorContext, stopping: Event) -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     # Nobody would see the results of a process whose parent was killed.
     end_with_parent()
+    worker: Worker | str
     try:
-        _Here.worker = Worker(context)
+        worker = Worker(context)
     except UsageMistake as mistake:
-        _Here.broken = str(mistake)
+        worker = str(mistake)
     # A conftest may raise anything.
     except BaseException as raised:
-        _Here.broken = exception_line(raised)
+        worker = exception_line(raised)
+    pipe.send_bytes(CAME_UP)
+    answer_requests(pipe, worker)
 
 
-def carry_out(pickled: bytes) -> bytes:
-    """Carry out a pickled request; returns the pickled result, or nothing if the run was stopped."""
-    worker = _Here.worker
-    if worker is None:
-        return pickle_refusal(pickled, _Here.broken)
-    try:
-        request = worker.read(pickled)
-    except ExecutorBroken as broken:
-        return pickle_refusal(pickled, str(broken))
-    future = worker.begin(request)
-    while not wait([future], STOP_CHECK_S).done:
-        if _Here.stopping.is_set():
-            return b""
-    return pickle_result(future.result(), request)
+def answer_requests(pipe: Connection, worker: Worker | str) -> None:
+    """Answer pickled requests until an empty one, which is answered by the report.
 
-
-def close_worker() -> ExecutorReport:
-    return ExecutorReport() if _Here.worker is None else _Here.worker.close()
+    In place of a worker there may be the reason why it could not be made.
+    """
+    while pickled := pipe.recv_bytes():
+        try:
+            if isinstance(worker, str):
+                raise ExecutorBroken(worker)
+            request = worker.read(pickled)
+        except ExecutorBroken as broken:
+            pipe.send_bytes(pickle_refusal(pickled, str(broken)))
+            continue
+        future = worker.begin(request)
+        while not wait([future], STOP_CHECK_S).done:
+            if pipe.poll():  # the run has been stopped
+                break
+        else:
+            pipe.send_bytes(pickle_result(future.result(), request))
+    pipe.send_bytes(pickle.dumps(ExecutorReport() if isinstance(worker, str) else worker.close()))
 
 
 # The default number of processes; ``--agent-executor=processes:8`` sets another.
@@ -99,9 +96,6 @@ CLOSING_S = 2.0
 # Seconds that a process has to end once it has closed: a library may have something to write at exit.
 ENDING_S = 1.0
 
-# Seconds until the exit status of an ended process is surely noted.
-NOTED_S = 1.0
-
 
 class ProcessExecutor:
     """Runs each plan in a spawned process, which loads the session's conftests and knows nothing else.
@@ -113,7 +107,6 @@ class ProcessExecutor:
     def __init__(self, registry: Registry) -> None:
         self._idle: asyncio.LifoQueue[_Process] = asyncio.LifoQueue()
         self._processes: list[_Process] = []
-        self._stopping: Event = get_context("spawn").Event()
 
     @staticmethod
     def check_argument(argument: str) -> None:
@@ -123,7 +116,7 @@ class ProcessExecutor:
     async def ready(self, context: ExecutorContext) -> int:
         """Return how many processes there may be; none is started yet."""
         number = min(number_argument("processes", context.argument, EXPECTED, PROCESSES), context.concurrency)
-        self._processes = [_Process(context, self._stopping) for _ in range(number)]
+        self._processes = [_Process(context) for _ in range(number)]
         # The queue is last in, first out: the first process is to be taken first.
         for process in reversed(self._processes):
             self._idle.put_nowait(process)
@@ -143,7 +136,6 @@ class ProcessExecutor:
 
     async def close(self) -> ExecutorReport:
         """Stop what is still running, and merge the reports of the processes."""
-        self._stopping.set()
         reports = await asyncio.gather(*(process.close() for process in self._processes))
         unsaved = [problem for report in reports for problem in report.unsaved]
         unused: dict[str, UnusedRecordings] = {}
@@ -163,95 +155,83 @@ class ProcessExecutor:
 
 
 class _Process:
-    """One process, started when first needed, and again after it has died.
+    """One process, started when first needed, and again after it has died."""
 
-    It is a pool of the standard library with one worker: in a pool of several, one that dies breaks all.
-    """
-
-    def __init__(self, context: ExecutorContext, stopping: Event) -> None:
-        self._context, self._stopping = context, stopping
-        self._pool: ProcessPoolExecutor | None = None
-        self._process: BaseProcess | None = None
-        self._came_up: Future[int] | None = None
-        self.has_died = False
+    def __init__(self, context: ExecutorContext) -> None:
+        self._context = context
+        self._process: SpawnProcess | None = None
+        self._came_up = self.has_died = False
 
     async def do(self, pickled: bytes) -> bytes:
-        try:
-            pool = self._pool or self._start()
-            return await result_of(pool.submit(carry_out, pickled))
-        except BrokenProcessPool:
-            raise ExecutorBroken(f"the process that carried it out died{self._forget()}") from None
+        if self._process is None:
+            self._start()
+        await self._send(pickled)
+        while (arrived := await self._news.get()) == CAME_UP:
+            self._came_up = True
+        if arrived is None:
+            raise ExecutorBroken(f"the process that carried it out died{self._forget()}")
+        return arrived
 
     async def close(self) -> ExecutorReport:
-        if self._pool is None:
+        if self._process is None:
             return ExecutorReport()
         try:
-            closing = result_of(self._pool.submit(close_worker))
-            return await asyncio.wait_for(closing, CLOSING_S)
-        except (TimeoutError, BrokenProcessPool):
-            self.has_died = True
-            self._kill()
-            return ExecutorReport()
-        finally:
-            self._pool.shutdown(wait=False, cancel_futures=True)
-            if self._process is not None:
-                await asyncio.to_thread(self._process.join, ENDING_S)
-                self._kill()
-
-    def _kill(self) -> None:
-        if self._process is not None and self._process.is_alive():
+            async with asyncio.timeout(CLOSING_S):
+                await self._send(b"")
+                while (arrived := await self._news.get()) is not None:
+                    # The result of a trial that nobody waits for any more may come first.
+                    if arrived != CAME_UP and isinstance(report := pickle.loads(arrived), ExecutorReport):
+                        return report
+        except TimeoutError:
             self._process.kill()
-            _exit_code(self._process)
+        finally:
+            await in_daemon_thread(self._process.join, ENDING_S)
+            self._process.kill()
+        self.has_died = True
+        return ExecutorReport()
 
-    def _start(self) -> ProcessPoolExecutor:
-        starting = _Starting()
-        initargs = (self._context, self._stopping)
-        pool = self._pool = ProcessPoolExecutor(1, starting, start_worker, initargs)
+    async def _send(self, message: bytes) -> None:
+        # In a thread: what does not fit into the pipe waits until the process has come up. The reader notices
+        # one that is gone.
+        with suppress(OSError):
+            await in_daemon_thread(self._pipe.send_bytes, message)
+
+    def _start(self) -> None:
+        self._pipe, theirs = Pipe()
+        process = SpawnProcess(target=serve, args=(theirs, self._context), name="agenteval-trials")
         try:
             with _interrupts_held_back(), _main_hidden():
-                self._came_up = pool.submit(os.getpid)
+                process.start()
         # No memory, or too many processes.
         except OSError as refused:
-            self._pool = None
             raise ExecutorBroken(f"no process could be started: {exception_line(refused)}") from None
-        # Known before the process has come up: a conftest that takes minutes there must not hold up the end.
-        self._process = starting.process
-        return pool
+        theirs.close()
+        self._process, self._came_up = process, False
+        self._news: asyncio.Queue[bytes | None] = asyncio.Queue()
+        reading = (asyncio.get_running_loop(), self._pipe, process.sentinel, self._news)
+        Thread(target=_read, args=reading, name="agenteval-process", daemon=True).start()
 
     def _forget(self) -> str:
         """Drop a process that has died; return in words how it ended, if that is known."""
-        self.has_died = True
-        process, pool = self._process, self._pool
-        self._process = self._pool = None
-        if pool is not None:
-            pool.shutdown(wait=False)
-        if process is None:
-            return ""
-        code, came_up = _exit_code(process), self._came_up
-        if came_up is None or not came_up.done() or came_up.exception() is not None:
+        process, self._process, self.has_died = self._process, None, True
+        assert process is not None
+        process.join(ENDING_S)
+        if not self._came_up:
             return " while it came up"
+        code = process.exitcode
         return "" if code is None else f" (by signal {-code})" if code < 0 else f" (exit status {code})"
 
 
-def _exit_code(process: BaseProcess) -> int | None:
-    """Wait for a process that is ending, and return its exit code; None if it has not ended."""
-    process.join(ENDING_S)
-    # The pool's own thread waits for it too: the second one gets no status until the first has noted it.
-    until = monotonic() + NOTED_S
-    while process.exitcode is None and monotonic() < until:
-        sleep(0.005)
-    return process.exitcode
-
-
-class _Starting(SpawnContext):
-    """Spawns as multiprocessing does, and remembers the process."""
-
-    process: BaseProcess | None = None
-
-    def Process(self, *args: Any, **more: Any) -> SpawnProcess:  # type: ignore[override]
-        process = SpawnProcess(*args, **more)
-        self.process = process
-        return process
+def _read(
+    loop: asyncio.AbstractEventLoop, pipe: Connection, ending: int, news: asyncio.Queue[bytes | None]
+) -> None:
+    """Pass on what a process sends, and None at its end."""
+    # A loop that is closed waits for no news.
+    with suppress(RuntimeError):
+        with suppress(EOFError, OSError):
+            while pipe in wait_for([pipe, ending]):
+                loop.call_soon_threadsafe(news.put_nowait, pipe.recv_bytes())
+        loop.call_soon_threadsafe(news.put_nowait, None)
 
 
 class _MainStandIn(ModuleType):

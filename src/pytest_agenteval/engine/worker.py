@@ -12,7 +12,7 @@ import pickle
 import sys
 from collections import OrderedDict
 from collections.abc import Callable
-from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -27,7 +27,7 @@ from pytest_agenteval.engine.executor import (
     ExecutorReport,
     TrialRequest,
 )
-from pytest_agenteval.engine.jobs import NullObserver, TrialJob
+from pytest_agenteval.engine.jobs import NullObserver
 from pytest_agenteval.engine.local_executor import LocalExecutor
 from pytest_agenteval.engine.pool import Pool
 from pytest_agenteval.engine.tracebacks import exception_line
@@ -51,7 +51,7 @@ MOST_TASKS = 1024
 
 
 class Worker:
-    """The pool of a process, which carries out requests in the order in which they come.
+    """The pool of a process, which carries out each request as soon as it comes.
 
     ``shares`` are the limits of models, if no file of the run holds them. ``arrived`` maps a request to what
     is carried out here. Raises what a conftest raises.
@@ -72,9 +72,6 @@ class Worker:
         KNOWN_SECRETS.know_patterns(context.secret_patterns)
         _redirect_output(context)
         self._pool = Pool(LocalExecutor(registry, shares), context, NullObserver())
-        self._pool.on_failure = self._fail
-        self._open: set[Future[Trial]] = set()
-        self._has_failed = False
         # What was imported lives until the end, so the collector need not look through it.
         gc.freeze()
 
@@ -90,20 +87,7 @@ class Worker:
         """Have a request carried out; returns the future of its Trial, or of its CalibrationResult."""
         if isinstance(request, CalibrationRequest):
             return self._pool.calibrate(request)
-        job = _WorkerJob(request)
-        self._open.add(job.ended)
-        job.ended.add_done_callback(self._open.discard)
-        self._pool.hand_over([job])
-        if self._has_failed:
-            self._fail()
-        return job.ended
-
-    def _fail(self) -> None:
-        # A mistake of ours, such as an error that cannot be written: nobody must wait for ever.
-        self._has_failed = True
-        for future in tuple(self._open):
-            with suppress(InvalidStateError):
-                future.set_exception(ExecutorBroken("what came of a trial could not be passed on"))
+        return self._pool.carry_out(request)
 
     def close(self) -> ExecutorReport:
         """Stop what is still running, write what was recorded, and return the report."""
@@ -118,22 +102,6 @@ class Worker:
         if len(self._tasks) > MOST_TASKS:
             self._tasks.popitem(last=False)
         return known
-
-
-class _WorkerJob(TrialJob):
-    """A trial whose end is the result of a future."""
-
-    __slots__ = ("ended",)
-
-    def __init__(self, request: TrialRequest) -> None:
-        stored = request.stored
-        workspace = Path(request.workspace) if request.workspace else None
-        super().__init__(request.plan, workspace, None if stored is None else lambda: stored)
-        self.ended: Future[Trial] = Future()
-
-    def end(self, trial: Trial) -> None:
-        super().end(trial)
-        self.ended.set_result(trial)
 
 
 def pickle_request(request: Request) -> bytes:

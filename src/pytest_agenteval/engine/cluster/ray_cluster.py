@@ -5,18 +5,20 @@ No other module imports Ray, and this one is imported only if the executor ``ray
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import secrets
 import socket
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from pytest_agenteval.engine.cluster.actor import ActorLost
 from pytest_agenteval.engine.cluster.transfer import make_folder
-from pytest_agenteval.engine.executor import ExecutorBroken, result_of
+from pytest_agenteval.engine.executor import ExecutorBroken
 from pytest_agenteval.processes.files import SHORT_TEMP, remove_tree
 from pytest_agenteval.processes.signals import preserved_signal_handlers
 from pytest_agenteval.text.errors import exception_text
@@ -132,7 +134,7 @@ class RayCluster:
     async def call(self, actor: Any, method: str, *args: Any) -> Any:
         """Call a method of an actor and return its result; raises ActorLost."""
         try:
-            return await result_of(getattr(actor, method).remote(*args).future())
+            return await _result_of(getattr(actor, method).remote(*args).future())
         # Also if it cannot be reached for a moment: what it was carrying out begins again elsewhere.
         except RayError as raised:
             raise ActorLost(_reason(raised)) from None
@@ -162,6 +164,25 @@ class RayCluster:
         before = set(os.environ)
         yield
         self._variables = {name: None for name in os.environ if name not in before}
+
+
+async def _result_of(future: Future[Any]) -> Any:
+    """Wait for the result of an actor; unlike ``wrap_future``, a waiter that stops cancels nothing."""
+    loop = asyncio.get_running_loop()
+    waiting: asyncio.Future[None] = loop.create_future()
+
+    def settle() -> None:
+        if not waiting.done():
+            waiting.set_result(None)
+
+    def end_waiting(_: object) -> None:
+        # If the loop is closed, nobody waits any more.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(settle)
+
+    future.add_done_callback(end_waiting)
+    await waiting
+    return future.result()
 
 
 def _check_reachable(address: str) -> None:
