@@ -17,8 +17,8 @@ from pytest_agenteval.calibration.labels import (
 )
 from pytest_agenteval.compare.scoring.agreement import krippendorff_alpha, mean_absolute_error
 from pytest_agenteval.graders.judge.rubric import Rubric
+from pytest_agenteval.processes.files import replacing
 from pytest_agenteval.records.record import NOTHING, FrozenValue
-from pytest_agenteval.store.record_files import replacing
 from pytest_agenteval.text.errors import ProblemsFound, UndefinedStatistic, UsageMistake
 from pytest_agenteval.text.json_values import json_digest
 from pytest_agenteval.text.redaction import KNOWN_SECRETS

@@ -30,7 +30,7 @@ from pytest_agenteval.cassettes.cassette_format import (
 )
 from pytest_agenteval.cassettes.interaction import NOTHING, Interaction
 from pytest_agenteval.cassettes.request_matching import RequestKey, key_of
-from pytest_agenteval.processes.files import file_lock, replace_file
+from pytest_agenteval.processes.files import file_lock, replacing
 from pytest_agenteval.text.errors import ProblemsFound, UsageMistake
 from pytest_agenteval.text.json_values import compact_json
 
@@ -190,11 +190,9 @@ def write_cassette(path: Path, recording: CassetteContent, name: str = "") -> No
             text = yaml_text(recording.interactions, recording.header, recording.rest)
     except CassetteFormatError as wrong:
         raise file_problem(name, None, wrong.path, wrong.expected, wrong.found, wrong.hint) from None
-    # A link stays a link: the file that it leads to is replaced. The text is written beside that file, as
-    # only a rename within one file system is one step.
+    # A link stays a link: the file that it leads to is replaced.
     target = Path(os.path.realpath(path))
-    beside = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
+    with replacing(target) as beside:
         with beside.open("w", encoding="utf-8", errors="replace", newline="\n") as file:
             file.write(text)
             file.flush()
@@ -205,9 +203,6 @@ def write_cassette(path: Path, recording: CassetteContent, name: str = "") -> No
             shutil.copymode(target, beside)
         # The time is ours: clocks of file systems run late, and ``since`` compares with when a run began.
         os.utime(beside, ns=(time.time_ns(),) * 2)
-        replace_file(beside, target)
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def save_cassette(

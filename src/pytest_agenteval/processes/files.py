@@ -94,6 +94,22 @@ def replace_file(source: Path, target: Path) -> None:
     os.replace(source, target)
 
 
+@contextmanager
+def replacing(path: Path, replace: Callable[[Path, Path], None] = replace_file) -> Iterator[Path]:
+    """Yield a path to write to; it becomes the file when all is written."""
+    # In the same folder: a file is replaced in one step only within one file system. A name for each process:
+    # several workers of a run may write the same file at once.
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside.unlink(missing_ok=True)
+    try:
+        yield beside
+        # A process that reads meanwhile sees the old file or the new one, never a half.
+        replace(beside, path)
+    # After an error half a file is left, which would only fill a full disk further.
+    finally:
+        beside.unlink(missing_ok=True)
+
+
 def make_pointer(path: Path, target: str) -> None:
     """Make a relative link to a folder; where links need a privilege, a file with the target as its text."""
     try:
@@ -312,14 +328,8 @@ class LockedState:
         with file_lock(self._path):
             state = self.read()
             result = change(state)
-            beside = self._path.with_name(f".{self._path.name}.new")
-            try:
+            with replacing(self._path) as beside:
                 beside.write_text(json.dumps(state, separators=(",", ":")), encoding="utf-8", newline="\n")
-                replace_file(beside, self._path)
-            # The disk is full.
-            except OSError:
-                beside.unlink(missing_ok=True)
-                raise
             return result
 
     def read(self) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 import shutil
 import tempfile
 import zlib
@@ -17,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any
 import msgspec
 
 from pytest_agenteval.compare.comparison import RunComparison
-from pytest_agenteval.processes.files import replace_file
+from pytest_agenteval.processes.files import replacing
 from pytest_agenteval.reports.comparison_report import comparison_lines
 from pytest_agenteval.reports.html_index import Fields, PageTrial, report_index, row_filters
 from pytest_agenteval.reports.leaderboard import (
@@ -105,16 +104,10 @@ def write_html(path: Path, source: ReportSource) -> None:
                 index_json=_page_json(index).decode().replace("<", "\\u003c"),
             )
         )
-        # In the same folder: a file is replaced in one step only within one file system.
-        beside = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            with beside.open("wb") as file:
-                file.write(text.encode(errors="backslashreplace"))
-                shutil.copyfileobj(chunks, file)
-                file.write(b"</body>\n</html>\n")
-            replace_file(beside, path)
-        finally:
-            beside.unlink(missing_ok=True)
+        with replacing(path) as beside, beside.open("wb") as file:
+            file.write(text.encode(errors="backslashreplace"))
+            shutil.copyfileobj(chunks, file)
+            file.write(b"</body>\n</html>\n")
 
 
 def _screen(comparison: RunComparison | None) -> str:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec.structs import astuple
 
-from pytest_agenteval.processes.files import APPEND, make_pointer, replace_file, replace_pointer
+from pytest_agenteval.processes.files import APPEND, make_pointer, replace_pointer, replacing
 from pytest_agenteval.records.record import Amount, Count
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.text.errors import UsageMistake
@@ -30,34 +29,10 @@ def replace_text(path: Path, text: str) -> None:
         beside.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
 
 
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Yield a path to write to; it becomes the file when all is written."""
-    beside = _beside(path)
-    try:
-        yield beside
-        # A process that reads meanwhile sees the old file or the new one, never a half.
-        replace_file(beside, path)
-    # After an error half a file is left, which would only fill a full disk further.
-    finally:
-        beside.unlink(missing_ok=True)
-
-
 def replace_link(path: Path, target: str) -> None:
     """Create a relative link; where links cannot be made, a file with the target as its text."""
-    beside = _beside(path)
-    try:
+    with replacing(path, replace_pointer) as beside:
         make_pointer(beside, target)
-        replace_pointer(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
-
-
-def _beside(path: Path) -> Path:
-    # A name for each process: several workers of a run may write the same file at once.
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    beside.unlink(missing_ok=True)
-    return beside
 
 
 class AppendedFile:

@@ -341,8 +341,8 @@ def _encodable(value: Any) -> Any:
 
 
 def _write_runs(runs: Sequence[Run], folder: Path) -> Iterator[Path]:
+    from pytest_agenteval.processes.files import replacing
     from pytest_agenteval.reports.exports.otel_sdk import otlp_json, service
-    from pytest_agenteval.store.record_files import replacing
 
     for run in runs:
         path = folder / f"{file_name(run_name(run)) or 'run'}.otlp.jsonl"

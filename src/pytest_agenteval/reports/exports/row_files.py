@@ -17,9 +17,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pytest_agenteval.processes.files import replacing
 from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.reports.report_source import ReportSource
-from pytest_agenteval.store.record_files import replacing
 from pytest_agenteval.store.rows import (
     ROW_KINDS,
     Column,
