@@ -20,6 +20,7 @@ from pytest_agenteval.records.transcript import (
 )
 from pytest_agenteval.records.trial import part_paid
 from pytest_agenteval.store.record_files import Line, UsageLine, read_line, usage_line
+from pytest_agenteval.text.formatting import format_duration
 
 
 def stored_usage(line: Line) -> Usage:
@@ -105,11 +106,13 @@ def test_figures_in_words() -> None:
         "1,234 tokens + unknown",
         "tokens unknown",
     ]
-    assert [format_cost(figure) for figure in (Figure(0.25), Figure(0.25, 1), Figure(0, 1))] == [
+    assert [format_cost(figure) for figure in (Figure(0.25), Figure(1.239, 1), Figure(0, 1), Figure())] == [
         "$0.2500",
-        "$0.2500 + unknown",
+        "$1.24 + unknown",
         "cost unknown",
+        "$0.00",
     ]
+    assert [*map(format_duration, (1.25, 61, 3720))] == ["1.2 s", "1 min 01 s", "1 h 02 min"]
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agenteval.records.evidence import Check, Grade
-from pytest_agenteval.records.transcript import Figure, format_cost
 from pytest_agenteval.reports.run_screen import miss_lines, screen_lines
 from pytest_agenteval.reports.run_view import RunView, view_of
 from pytest_agenteval.text.formatting import (
     align_columns,
     cell_width,
-    format_duration,
     format_figure,
     shorten_middle,
     wrap,
@@ -191,19 +189,4 @@ def test_figures_are_never_rounded_to_what_they_are_not() -> None:
         "0.01",
         "0.00",
         "-",
-    ]
-
-
-def test_money_and_time_in_words() -> None:
-    """Unknown prices are said, and long times are given in minutes and hours."""
-    assert [format_cost(Figure(*cost)) for cost in ((0.0123,), (1.239, 2), (0, 3), (0.0,))] == [
-        "$0.0123",
-        "$1.24 + unknown",
-        "cost unknown",
-        "$0.00",
-    ]
-    assert [format_duration(1.25), format_duration(61), format_duration(3720)] == [
-        "1.2 s",
-        "1 min 01 s",
-        "1 h 02 min",
     ]

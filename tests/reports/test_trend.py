@@ -100,18 +100,12 @@ def test_the_last_runs_come_oldest_first_with_the_figures_of_each_bucket(tmp_pat
     assert (after.buckets["y"].score, after.buckets["y"].pass_hat_k) == (0.5, 0.5)
     assert after.total.pass_hat_k == 0.25
     assert (series.model, series.k) == ("claude", 2)
-    printed = [line.split() for line in text(trend(tmp_path, last=2)).splitlines()]
+    lines = text(trend(tmp_path, last=2)).splitlines()
+    assert lines[0] == "s with claude: 2 runs, 2026-11-02 to 2026-11-03"
+    printed = [line.split() for line in lines]
     assert ["all", "▅▅", "0.75", "0.62", "2", "0.25"] in printed
     assert ["all:", "pass^2", "▁▂", "0.00", "0.25", "2"] in printed
     assert ["y", "▅▃", "0.75", "0.50", "2", "0.50"] in printed
-
-
-def test_the_title_names_the_days_once(tmp_path: Path) -> None:
-    """Of one day that day, of several the first and the last."""
-    store(tmp_path, 1, trials(ALL_HALF))
-    assert text(trend(tmp_path)).startswith("s with claude: 1 run, 2026-11-01\n")
-    store(tmp_path, 3, trials(ALL_HALF))
-    assert text(trend(tmp_path)).startswith("s with claude: 2 runs, 2026-11-01 to 2026-11-03\n")
 
 
 def test_each_model_and_variant_has_its_own_series(tmp_path: Path) -> None:
@@ -251,20 +245,15 @@ def test_a_run_of_held_out_tasks_is_no_part_of_the_suites_line(tmp_path: Path) -
     assert "h1" not in text(both), "nor are they called suspect by name"
 
 
-def test_errored_trials_are_in_no_score(tmp_path: Path) -> None:
-    """A task's mean is over the trials that were graded."""
-    store(tmp_path, 1, trials({**ALL_HALF, "a": (1.0, None)}))
-    (point,) = only(trend(tmp_path)).points
-    assert point.total.score == pytest.approx((0.75 * 3 + 1.0) / 4)
-
-
 def test_a_task_with_an_errored_repetition_says_nothing_of_k(tmp_path: Path) -> None:
-    """As in every table: pass^2 is over the tasks of which two trials are graded."""
+    """pass^2 is over the tasks of which two trials are graded; a task's mean is over those that were."""
     store(tmp_path, 1, trials({"a": (1.0, 1.0), "b": (1.0, 0.0), "c": (1.0, None)}))
 
-    (point,) = only(trend(tmp_path)).points
+    found = trend(tmp_path)
 
-    assert point.total.pass_hat_k == 0.5
+    (point,) = only(found).points
+    assert text(found).startswith("s with claude: 1 run, 2026-11-01\n")
+    assert (point.total.score, point.total.pass_hat_k) == (pytest.approx(2.5 / 3), 0.5)
     assert point.buckets["y"].pass_hat_k is None
 
 

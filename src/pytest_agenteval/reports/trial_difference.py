@@ -25,6 +25,7 @@ from pytest_agenteval.reports.trial_screen import (
     hunk_lines,
     labelled,
     message_lines,
+    more_line,
     resource_facts,
     section,
     who_facts,
@@ -93,7 +94,7 @@ def difference_lines(
     yield from section("grades", _grade_lines(old.grades, new.grades, detail))
     yield from section("conversation", _conversation(old.messages, new.messages, detail))
     if old.answer != new.answer:
-        yield from section("answer", _sides(partial(_answer, old), partial(_answer, new), detail))
+        yield from section("answer", _pairs([(partial(_answer, old), partial(_answer, new))], detail))
     yield from section("workspace", _workspace(old.files, new.files, detail))
 
 
@@ -112,9 +113,7 @@ def _grade_lines(old: Sequence[GradeView], new: Sequence[GradeView], detail: Det
         yield from wrapped_lines(words, detail.width, _grade_style(before, after))
         for pair in flipped if detail.full else flipped[:MOST_CHECKS]:
             yield from _check_lines(*pair, detail)
-        if len(flipped) > MOST_CHECKS and not detail.full:
-            remaining = pluralize(len(flipped) - MOST_CHECKS, "more check")
-            yield StyledLine(f"{INDENT * 2}and {remaining} (--full)", "dim")
+        yield from more_line(0 if detail.full else len(flipped) - MOST_CHECKS, "check")
     if same:
         yield StyledLine(f"{INDENT}{pluralize(same, 'grade')} as before", "dim")
 
@@ -215,28 +214,32 @@ def _conversation(
             shown = (line for step in old[low:high][:room] for line in step.lines(detail))
             yield from (line._replace(style="dim") for line in shown)
         else:
-            yield from _differing(old[low:high][:room], new[new_low:new_high][:room], detail)
+            steps = zip_longest(old[low:high][:room], new[new_low:new_high][:room])
+            sides = [(step.lines if step else _nothing for step in pair) for pair in steps]
+            yield from _pairs([(before, after) for before, after in sides], detail)
         visible += size
-    if visible > MOST_STEPS and not detail.full:
-        yield StyledLine(f"{INDENT}and {pluralize(visible - MOST_STEPS, 'more step')} (--full)", "dim")
+    yield from more_line(0 if detail.full else visible - MOST_STEPS, "step", INDENT)
 
 
-def _differing(old: Sequence[Step], new: Sequence[Step], detail: Detail) -> Iterator[StyledLine]:
-    """Give steps beside each other; in a narrow terminal the old ones of a stretch above the new ones."""
-    column = _one_side(detail)
+def _pairs(pairs: Iterable[tuple[Lines, Lines]], detail: Detail) -> Iterator[StyledLine]:
+    """Give pairs of sides beside each other; in a narrow terminal all old ones above the new ones.
+
+    Of a pair whose difference folding hides, the lines that differ are given.
+    """
     olds: list[StyledLine] = []
     news: list[StyledLine] = []
-    for pair in zip_longest(old, new):
-        before, after = (partial(Step.lines, step) if step else _nothing for step in pair)
-        is_hidden = _is_hidden(before, after, detail)
+    for old, new in pairs:
+        shown = [list(side(_one_side(detail))) for side in (old, new)]
+        looks = [list(map(_look, lines)) for lines in shown]
+        is_hidden = not detail.full and looks[0] == looks[1] != []
         if not is_hidden:
-            olds += before(column)
-            news += after(column)
+            olds += shown[0]
+            news += shown[1]
         if is_hidden or _is_wide(detail):
             yield from _beside(olds, news, detail)
             olds, news = [], []
         if is_hidden:
-            yield from _sides(before, after, detail)
+            yield from _hidden(old, new, detail)
     yield from _beside(olds, news, detail)
 
 
@@ -257,7 +260,7 @@ def _workspace(old: Sequence[FileChange], new: Sequence[FileChange], detail: Det
             alike += 1
         else:
             before, after = (partial(_file, path, files.get(path)) for files in (olds, news))
-            yield from _sides(before, after, detail)
+            yield from _pairs([(before, after)], detail)
     if alike:
         yield StyledLine(f"{INDENT}{pluralize(alike, 'file')} changed alike", "dim")
 
@@ -279,12 +282,6 @@ def _one_side(detail: Detail) -> Detail:
     return Detail(columns, detail.full)
 
 
-def _is_hidden(old: Lines, new: Lines, detail: Detail) -> bool:
-    """Whether folding hides the difference of two sides: the visible parts are the same."""
-    texts = [list(map(_look, side(_one_side(detail)))) for side in (old, new)]
-    return not detail.full and texts[0] == texts[1] != []
-
-
 def _look(line: StyledLine) -> str:
     """Give a line as it counts for equality of visible parts."""
     # Numbers in a head, or in a line about what is left out, are lengths and times. They may show that two
@@ -293,11 +290,7 @@ def _look(line: StyledLine) -> str:
     return line.text if of_text else re.sub(r"\d[\d,.]*", "", line.text)
 
 
-def _sides(old: Lines, new: Lines, detail: Detail) -> Iterator[StyledLine]:
-    """Give both sides beside each other or, where folding hides their difference, the lines that differ."""
-    if not _is_hidden(old, new, detail):
-        yield from _beside(old(_one_side(detail)), new(_one_side(detail)), detail)
-        return
+def _hidden(old: Lines, new: Lines, detail: Detail) -> Iterator[StyledLine]:
     yield next(iter(old(detail)))._replace(style="dim")
     whole = Detail(detail.width, full=True)
     texts = [[line.text for line in side(whole)] for side in (old, new)]

@@ -88,7 +88,9 @@ def block_lines(
         yield StyledLine(f"{indent}{CUT} {size} in all ({unfolded_by})", style)
 
 
-def _more(number: int, thing: str, indent: str = INDENT * 2, how: str = " (--full)") -> Iterator[StyledLine]:
+def more_line(
+    number: int, thing: str, indent: str = INDENT * 2, how: str = " (--full)"
+) -> Iterator[StyledLine]:
     """Give the line that counts what is not shown; nothing where all is."""
     if number > 0:
         yield StyledLine(f"{indent}and {pluralize(number, f'more {thing}')}{how}", "dim")
@@ -177,7 +179,7 @@ def message_lines(message: MessageView, detail: Detail) -> Iterator[StyledLine]:
     calls = message.calls if detail.full else message.calls[:MOST_CALLS]
     for call in calls:
         yield from call_lines(call, detail)
-    yield from _more(len(message.calls) - len(calls), "call")
+    yield from more_line(len(message.calls) - len(calls), "call")
 
 
 def call_lines(call: CallView, detail: Detail) -> Iterator[StyledLine]:
@@ -237,7 +239,7 @@ def _workspace_lines(view: TrialView, detail: Detail) -> Iterator[StyledLine]:
     for file in files:
         yield from file_lines(file, detail)
     how = " (--full)" if len(files) < len(view.files) else " that are not compared"
-    yield from _more(len(view.files) - len(files) + view.files_left_out, "file", INDENT, how)
+    yield from more_line(len(view.files) - len(files) + view.files_left_out, "file", INDENT, how)
 
 
 def file_lines(file: FileChange, detail: Detail) -> Iterator[StyledLine]:
@@ -349,7 +351,7 @@ def grade_lines(grade: GradeView, detail: Detail) -> Iterator[StyledLine]:
         yield from block_lines(f"{mark}: {check.claim}", detail, INDENT * 2, most=3)
         for label, text in check_sides(check):
             yield from labelled(label, text, detail, INDENT * 3)
-    yield from _more(0 if detail.full else len(failed) - MOST_CHECKS, "failed check")
+    yield from more_line(0 if detail.full else len(failed) - MOST_CHECKS, "failed check")
     for vote in grade.votes:
         scores = vote.scores_text(MOST_GRADER_NAME) or "none"
         title = f"{INDENT * 2}vote of {one_line(vote.judge, MOST_GRADER_NAME)}: {scores}"
@@ -484,7 +486,7 @@ def _events(view: TrialView, detail: Detail) -> Iterator[StyledLine]:
         yield StyledLine(line)
         if detail.full and event.details:
             yield from block_lines(_indented_json(event.details), detail, INDENT * 6)
-    yield from _more(len(events) - len(visible), "event", INDENT)
+    yield from more_line(len(events) - len(visible), "event", INDENT)
 
 
 def _digests(view: TrialView) -> Iterator[StyledLine]:

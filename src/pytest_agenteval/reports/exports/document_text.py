@@ -43,13 +43,17 @@ def _list_text(items: Sequence[Any]) -> Iterator[str]:
 
 
 def _value_text(value: Any, indent: str) -> str:
-    form = jsonable(value)
-    text = json.dumps(form, ensure_ascii=False, indent=2)
+    text = _ACTING.sub(lambda match: f"\\u{ord(match[0]):04x}", clean_json(jsonable(value), 2))
+    return text.replace("\n", f"\n{indent}")
+
+
+def clean_json(form: Any, indent: int | None = None) -> str:
+    """Write values of JSON without secrets, on one line where no ``indent`` is given."""
+    text = json.dumps(form, ensure_ascii=False, indent=indent)
     # Few texts hold a secret, and to look into every value takes five times as long.
     if KNOWN_SECRETS.dirty(text):
-        text = json.dumps(KNOWN_SECRETS.value(form), ensure_ascii=False, indent=2)
-    text = _ACTING.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
-    return text.replace("\n", f"\n{indent}")
+        text = json.dumps(KNOWN_SECRETS.value(form), ensure_ascii=False, indent=indent)
+    return text
 
 
 def document_schema(verb: str, kind: type[Document]) -> Schema:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 from pytest_agenteval.compare.comparison import RunComparison
 from pytest_agenteval.reports.comparison_report import FORMAT as COMPARISON_FORMAT
 from pytest_agenteval.reports.comparison_report import comparison_json
-from pytest_agenteval.reports.exports.document_text import type_definitions
+from pytest_agenteval.reports.exports.document_text import clean_json, type_definitions
 from pytest_agenteval.reports.exports.row_files import export_file
 from pytest_agenteval.reports.leaderboard import leaderboards_json, leaderboards_of
 from pytest_agenteval.reports.report_source import ReportSource
@@ -31,7 +30,6 @@ from pytest_agenteval.store.run_schemas import (
     published,
 )
 from pytest_agenteval.text.json_values import jsonable
-from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 FORMAT = 1
 """Counts what readers of an earlier document would trip over; what is only added leaves it as it is."""
@@ -161,22 +159,14 @@ def _report_json(source: ReportSource) -> Iterator[str]:
     between = "\n"
     for run in runs:
         for entry in run.entries:
-            yield f"{between}{_clean_text(_trial(run, entry))}"
+            yield f"{between}{clean_json(_trial(run, entry))}"
             between = ",\n"
     yield "\n]\n}\n"
 
 
 def _text(value: Any) -> str:
     """Write a value that may hold numbers which JSON does not have, such as infinity."""
-    return _clean_text(jsonable(value))
-
-
-def _clean_text(form: Any) -> str:
-    text = json.dumps(form, ensure_ascii=False)
-    # Few texts hold a secret, and to look into every value takes five times as long.
-    if KNOWN_SECRETS.dirty(text):
-        text = json.dumps(KNOWN_SECRETS.value(form), ensure_ascii=False)
-    return text
+    return clean_json(jsonable(value))
 
 
 def _run(run: Run) -> dict[str, Any]:
