@@ -58,10 +58,10 @@ def write_suites(root: Path, names: tuple[str, ...] = tuple(SUITES), gate: str =
     write(root, files)
 
 
-def greet(pytester: pytest.Pytester, *args: str, workers: int = 0) -> pytest.RunResult:
+def greet(pytester: pytest.Pytester, *args: str) -> pytest.RunResult:
     """Run the suites; where nothing else is said, with 2 to 4 repetitions against the run before."""
     own = args or ("--repetitions=2..4", "--agent-baseline=latest")
-    return run(pytester, "evals", "--agent-model=nop", *own, workers=workers)
+    return run(pytester, "evals", "--agent-model=nop", *own)
 
 
 TRIED: list[Path] = []
@@ -118,8 +118,8 @@ def pytest_terminal_summary(terminalreporter):
 """
 
 
-def test_more_is_tried_only_where_it_may_change_a_verdict(pytester: pytest.Pytester, workers: int) -> None:
-    """Better stops, unchanged stops, unclear and small go on; every count says so, with workers too.
+def test_more_is_tried_only_where_it_may_change_a_verdict(pytester: pytest.Pytester) -> None:
+    """Better stops, unchanged stops, unclear and small go on; every count says so.
 
     What stopped is judged at 99.6 %, what went on at 97.6 %. Wider fixtures of suites that end early are torn
     down once, before those of others are set up; other plugins find attributes on what was deselected.
@@ -127,9 +127,7 @@ def test_more_is_tried_only_where_it_may_change_a_verdict(pytester: pytest.Pytes
     write_tried_suites(pytester)
     improve(pytester)
     write(pytester.path, {"evals/conftest.py": FIXTURES, "conftest.py": CONFTEST + LOOKER})
-    result = greet(
-        pytester, "--repetitions=2..4", "--agent-baseline=latest", "--junitxml=j.xml", workers=workers
-    )
+    result = greet(pytester, "--repetitions=2..4", "--agent-baseline=latest", "--junitxml=j.xml")
 
     run = latest(pytester.path)
     assert trials(run) == {"clear": 24, "alike": 18, "unclear": 48, "small": 12}
@@ -159,8 +157,7 @@ def test_more_is_tried_only_where_it_may_change_a_verdict(pytester: pytest.Pytes
     opened = (pytester.path / "opened.txt").read_text().split()
     up, down = (sorted(mark[1:] for mark in opened if mark[0] == sign) for sign in "+-")
     assert up == down
-    if not workers:
-        assert all(up[1:] == down[1:] for up, down in zip(opened[::2], opened[1::2], strict=True))
+    assert all(up[1:] == down[1:] for up, down in zip(opened[::2], opened[1::2], strict=True))
 
 
 def test_against_any_other_run_levels_are_plain_and_that_is_said(
@@ -190,14 +187,13 @@ def test_against_any_other_run_levels_are_plain_and_that_is_said(
         assert f"tasks were repeated (2..4) was decided in a comparison with {name}" in text
 
 
-@pytest.mark.parametrize("workers", [0, 1], ids=["one-process", "one-worker"])
-def test_the_most_trials_of_a_run_are_kept(pytester: pytest.Pytester, workers: int) -> None:
+def test_the_most_trials_of_a_run_are_kept(pytester: pytest.Pytester) -> None:
     """Suites get more in the order of planning, while there is room; who gets none is named, and stays."""
     write_tried_suites(pytester, ("small", "unclear"))
     improve(pytester)
 
     args = ("--repetitions=2..4", "--agent-baseline=latest", "--agent-max-trials=50")
-    result = greet(pytester, *args, workers=workers)
+    result = greet(pytester, *args)
 
     run = latest(pytester.path)
     assert trials(run) == {"clear": 0, "alike": 0, "unclear": 24, "small": 12}
@@ -236,19 +232,17 @@ def test_a_range_goes_upwards_from_one(tmp_path: Path) -> None:
             Settings.repetitions.parse_value(RawValue(typed, "--repetitions", tmp_path))
 
 
-def test_other_ways_of_sharing_out_are_refused(pytester: pytest.Pytester) -> None:
-    """Only our scheduler can hold trials back; a run without evals is shared out as it likes."""
+def test_workers_are_refused(pytester: pytest.Pytester) -> None:
+    """A look needs all trials in one process; a run without evals is shared out as it likes."""
     write_tried_suites(pytester, ("small",))
     write(pytester.path, {"pyproject.toml": "[tool.agenteval]\nrepetitions = '2..4'\nbaseline = 'latest'\n"})
 
-    result = greet(pytester, "--dist=worksteal", workers=1)
+    result = run(pytester, "evals", "--agent-model=nop", workers=1)
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert "expected xdist's --dist=load, or no workers, with 2..4; found --dist=worksteal" in (
-        str(result.stdout) + str(result.stderr)
-    )
+    assert "expected no workers of xdist (-n 0) with 2..4" in str(result.stdout) + str(result.stderr)
     write(pytester.path, {"test_plain.py": "def test_plain(): pass"})
-    assert run(pytester, "test_plain.py", "--dist=worksteal", workers=1).parseoutcomes() == {"passed": 1}
+    assert run(pytester, "test_plain.py", workers=1).parseoutcomes() == {"passed": 1}
 
 
 def test_a_gate_names_the_baseline_of_its_suite(
@@ -274,109 +268,18 @@ def look_at_own_baselines(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyP
     assert trials(latest(pytester.path)) == {"clear": 24, "alike": 0, "unclear": 48, "small": 0}
 
 
-@pytest.mark.parametrize("workers", [0, 1], ids=["one-process", "one-worker"])
-def test_the_first_failure_ends_a_run_before_the_look(pytester: pytest.Pytester, workers: int) -> None:
-    """Nothing beyond the first repetitions is begun, and no worker waits for what will not come."""
+def test_the_first_failure_ends_a_run_before_the_look(pytester: pytest.Pytester) -> None:
+    """Nothing beyond the first repetitions is begun."""
     write_tried_suites(pytester, ("unclear",))
     improve(pytester)
 
     args = ("--repetitions=2..4", "--agent-baseline=latest", "--agent-strict", "-x")
-    result = greet(pytester, *args, workers=workers)
+    result = greet(pytester, *args)
 
     assert result.ret in (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED)
     assert latest(pytester.path).looks == ()
     assert all(entry.key.repetition <= 2 for entry in latest(pytester.path).entries)
     assert sum(group.trials for group in latest(pytester.path).planned) == 24
-
-
-KILLING = """
-import os, signal
-import pytest
-
-started = []
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item):
-    started.append(item.name)
-    if os.environ.get("PYTEST_XDIST_WORKER") == "gw0" and len(started) == {at}:
-        os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
-@pytest.mark.posix
-def test_a_killed_worker_holds_nobody_up(pytester: pytest.Pytester) -> None:
-    """One item is lost to pytest, all others end."""
-    write_tried_suites(pytester, ("unclear", "alike"))
-    improve(pytester)
-    write(pytester.path, {"evals/conftest.py": KILLING.format(at=14)})
-
-    result = greet(pytester, workers=2)
-
-    outcomes = result.parseoutcomes()
-    assert outcomes["failed"] == 1
-    assert outcomes["deselected"] == 18
-    assert sum(outcomes.values()) == 48 + 36
-    assert {look.suite: look.reading for look in latest(pytester.path).looks} == {
-        "alike": "hopeless",
-        "unclear": "open",
-    }
-
-
-IDLE = """
-import os, signal, threading, time
-import pytest
-
-WORKER = os.environ.get("PYTEST_XDIST_WORKER")
-latest = []
-
-
-def die_when_idle():
-    while not os.path.exists("waiting") or time.monotonic() - latest[-1] < 0.7:
-        time.sleep(0.05)
-    open("dead", "w").close()
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item):
-    latest.append(time.monotonic())
-    # Here, where only workers come: the controller may itself be in a worker, of whoever runs this test.
-    if WORKER == "gw0" and len(latest) == 1:
-        threading.Thread(target=die_when_idle, daemon=True).start()
-    if WORKER == "gw1" and item.name.endswith("-2]"):
-        open("waiting", "w").close()
-        while not os.path.exists("dead") and time.monotonic() - latest[-1] < 20:
-            time.sleep(0.05)
-"""
-
-
-@pytest.mark.posix
-def test_a_worker_that_is_killed_while_it_waits_takes_nothing_with_it(pytester: pytest.Pytester) -> None:
-    """It was given a trial only that it would not wait for more: that one is not lost, and nobody hangs."""
-    write_tried_suites(pytester, ("unclear",))
-    improve(pytester)
-    write(pytester.path, {"evals/conftest.py": IDLE})
-
-    result = greet(pytester, workers=2)
-
-    assert (pytester.path / "dead").exists()
-    assert result.parseoutcomes() == {"passed": 12, "xfailed": 36}
-    assert "replacing crashed worker gw0" in str(result.stdout)
-
-
-@pytest.mark.posix
-def test_no_worker_left_ends_the_run(pytester: pytest.Pytester) -> None:
-    """Where dead workers are not replaced, what is left goes to nobody, and nothing hangs."""
-    write_tried_suites(pytester, ("unclear",))
-    improve(pytester)
-    write(pytester.path, {"evals/conftest.py": KILLING.format(at=3)})
-    args = ("--repetitions=2..4", "--agent-baseline=latest", "--max-worker-restart=0")
-
-    result = greet(pytester, *args, workers=1)
-
-    assert result.ret != 0
-    assert "crashed and worker restarting disabled" in str(result.stdout)
 
 
 def test_selected_trials_are_looked_at_whatever_their_numbers(pytester: pytest.Pytester) -> None:

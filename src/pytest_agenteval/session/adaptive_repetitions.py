@@ -1,14 +1,9 @@
-"""``--repetitions=LOW..HIGH``: trials beyond LOW wait, and run only where they can change the comparison.
-
-Where xdist distributes tests, its controller decides and sends only the trials that are needed. A worker also
-receives trials only so that it does not wait with the test before; these it skips.
-"""
+"""``--repetitions=LOW..HIGH``: trials beyond LOW wait, and run only where they can change the comparison."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from functools import cached_property
 from pathlib import Path
 
 import pytest
@@ -58,34 +53,30 @@ def check_baseline(settings: Settings, info: RunInfo, gates: Sequence[SuiteGate]
 
 
 class ExtraItems:
-    """The items of this process that may not be needed, as a plugin of pytest."""
+    """The items that may not be needed, as a plugin of pytest."""
 
     def __init__(self, config: pytest.Config, items: Sequence[PlannedItem]) -> None:
         self._config, self.items = config, items
         self._ids = frozenset(map(id, items))
         self._last: pytest.Item | None = None
-        self._looks: tuple[SuiteLook, ...] | None = None
-        self._has_dropped = False
+        self._going_on: frozenset[Group] | None = None
 
     @property
     def decided(self) -> bool:
         """Whether the look at the first repetitions was made."""
-        if self._looks is None:
-            self._looks = read_looks(get_run_info(self._config).folder)
-        return self._looks is not None
+        return self._going_on is not None
 
     def is_needed(self, item: pytest.Item) -> bool:
         """Whether an item is to be run: every one that is not extra, and an extra one if the look says so."""
         if not isinstance(item, PlannedItem) or id(item) not in self._ids:
             return True
-        return self.decided and group_of_item(item) in self._going_on
+        return self._going_on is not None and group_of_item(item) in self._going_on
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
         """Look before the first extra item, and run none that is not needed."""
-        if id(item) in self._ids and not self._has_dropped and not hasattr(self._config, "workerinput"):
-            self._has_dropped = True
-            look_at_first_repetitions(self._config)
+        if id(item) in self._ids and not self.decided:
+            self._going_on = _look_at_first_repetitions(self._config)
             dropped = [extra for extra in self.items if not self.is_needed(extra)]
             item.session.testscollected -= len(dropped)
             if dropped:
@@ -111,27 +102,18 @@ class ExtraItems:
         going = {each.group for each in looks if each.goes_on}
         return [item for item in self.items if group_of_item(item) not in going]
 
-    @cached_property
-    def _going_on(self) -> frozenset[Group]:
-        return frozenset(each.group for each in self._looks or () if each.goes_on)
 
-
-def look_at_first_repetitions(config: pytest.Config) -> frozenset[str]:
-    """Compare the first repetitions with the baseline, and write down which suites go on.
-
-    Returns the node ids of the extra trials that are not needed.
-    """
+def _look_at_first_repetitions(config: pytest.Config) -> frozenset[Group]:
+    """Compare the first repetitions with the baseline, write down which suites go on, and give those."""
     folder = get_run_info(config).folder
-    extra, run = ExtraRepetitions.read(folder), load_run(folder)
-    assert extra is not None
     looks = read_looks(folder)
     # A resumed run may have made the look before. A second look would raise false alarms.
     if looks is None:
-        looks = _looks(config, run, extra)
+        extra = ExtraRepetitions.read(folder)
+        assert extra is not None
+        looks = _looks(config, load_run(folder), extra)
         Looks(looks).write(folder)
-    going = {each.group for each in looks if each.goes_on}
-    dropped = [node_id for group in extra.groups if group.group not in going for node_id in group.node_ids]
-    return frozenset(dropped)
+    return frozenset(each.group for each in looks if each.goes_on)
 
 
 def _looks(config: pytest.Config, run: Run, extra: ExtraRepetitions) -> tuple[SuiteLook, ...]:

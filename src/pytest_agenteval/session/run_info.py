@@ -125,11 +125,11 @@ def _chosen_run(config: pytest.Config, settings: Settings) -> RunInfo:
 
 
 def _new_run(config: pytest.Config, settings: Settings) -> RunInfo:
-    way = config.getoption("dist", "no")
-    if settings.repetition_range is not None and not settings.regrade and way not in ("no", "load"):
+    between, way = settings.repetition_range, config.getoption("dist", "no")
+    if between is not None and not settings.regrade and way != "no":
         raise UsageMistake(
-            f"{settings.places['repetitions']}: expected xdist's --dist=load, or no workers, with "
-            f"{settings.repetition_range}; found --dist={way}"
+            f"{settings.places['repetitions']}: expected no workers of xdist (-n 0) with {between}: trials "
+            f"run side by side in one process (--agent-concurrency); found --dist={way}"
         )
     name, root = settings.run_name, config.rootpath
     is_taken = name and settings.results is not None and (settings.results / name).exists()
