@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, TypeGuard, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from pytest_agenteval.chat.chat import Chat
 from pytest_agenteval.records.evidence import Answer
@@ -143,42 +143,11 @@ AGENT_TRAITS = (
 """What ``AgentTraits`` and the protocols beside it may hold."""
 
 
-def tools_of(agent: object) -> Sequence[str] | None:
-    """Give the names of the tools that an agent wants to be offered; None where it has no say."""
-    names: Sequence[str] | None = getattr(agent, "tools", None)
-    return names
-
-
-def templates_of(agent: object) -> Mapping[str, str] | None:
-    """Give an agent's own prompt templates by name; None where it says nothing of them."""
-    templates: Mapping[str, str] | None = getattr(agent, "templates", None)
-    return templates
-
-
-def prompt_names_of(agent: object) -> Sequence[str] | None:
-    """Give the names of the prompts that an agent uses without a text of its own; None if it names none."""
-    names: Sequence[str] | None = getattr(agent, "prompt_names", None)
-    return names
-
-
-def loop_of(agent: object) -> object:
-    """Give what an agent says of the loop that it runs on; None where it says nothing."""
-    return getattr(agent, "loop", None)
+def agent_trait(agent: object, name: str) -> Any:
+    """Give what an agent, its class or its factory says of itself; None where it says nothing."""
+    return getattr(agent, name, None)
 
 
 def is_adapter(agent: object) -> bool:
     """Whether an agent stands for one that is not ours: ``implementation`` is what the user wrote."""
     return hasattr(agent, "implementation")
-
-
-def reports_end_state(agent: object) -> TypeGuard[ReportsEndState]:
-    # Far quicker than ``isinstance`` with a runtime protocol, and this is checked in every trial.
-    return hasattr(agent, "end_state")
-
-
-def prepares_input(agent: object) -> TypeGuard[PreparesInput]:
-    return hasattr(agent, "prepared")
-
-
-def checks_input(agent: object) -> TypeGuard[ChecksInput]:
-    return hasattr(agent, "input_problems")

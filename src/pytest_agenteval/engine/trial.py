@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from pytest_agenteval.agents.agent import Agent, AgentContext, reports_end_state, tools_of
+from pytest_agenteval.agents.agent import Agent, AgentContext, agent_trait
 from pytest_agenteval.agents.loop import is_user_turn, turn_text
 from pytest_agenteval.chat.chat import Chat, ChatMessage, Reply
 from pytest_agenteval.chat.recording_chat import AgentChat, JudgeChat
@@ -326,10 +326,8 @@ class _TrialRun:
             after = self.workspace.after
             self.after = await in_daemon_thread(after) if in_thread else after()
             # Also after a crash. What the agent reports as its end state goes before what its answer holds.
-            agent = self.instance.agent
-            if reports_end_state(agent):
-                end_state = as_end_state(agent.end_state(self._own_input(), self.ctx))
-                state = {**self.answer.state, **end_state}
+            if end_state := agent_trait(self.instance.agent, "end_state"):
+                state = {**self.answer.state, **as_end_state(end_state(self._own_input(), self.ctx))}
                 self.answer = truncated_answer(replace(self.answer, state=state))
         limits, usage = self.plan.task.limits, self.recorder.usage
         for name in ("cost_usd", "tokens"):
@@ -497,7 +495,7 @@ class _TrialRun:
     def _tool_names(self, agent: Agent) -> Sequence[str]:
         # The tools of the agent, else all of the suite. If the settings have `tools`, the agent gets these
         # and no others, even if there are none.
-        own = tools_of(agent) or ()
+        own = agent_trait(agent, "tools") or ()
         if own or "tools" in self.plan.task.settings:
             return own
         return tuple(self.context.suite_tools(self.plan.task))

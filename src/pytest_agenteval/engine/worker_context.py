@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from msgspec.structs import replace
 
-from pytest_agenteval.agents.agent import Agent, is_adapter, loop_of, templates_of
+from pytest_agenteval.agents.agent import Agent, agent_trait, is_adapter
 from pytest_agenteval.agents.forms import asks_through_context
 from pytest_agenteval.engine.agent_time import FirstUse, TimeWatch
 from pytest_agenteval.engine.digests import DigestCache, code_digest
@@ -49,8 +49,8 @@ LoopKind = Literal["trials", "own", "shared"]
 
 def loop_kind(agent: object, run: Callable[..., Any]) -> LoopKind:
     """Return on which loop an agent runs; by default, only built-in ones run on the loop of all trials."""
-    wanted = loop_of(agent)
-    if wanted == "own" or wanted == "shared":
+    wanted: LoopKind | None = agent_trait(agent, "loop")
+    if wanted is not None and wanted in ("own", "shared"):
         return wanted
     ours = str(getattr(run, "__module__", "")).startswith("pytest_agenteval.")
     return "trials" if ours and inspect.iscoroutinefunction(run) else "own"
@@ -191,7 +191,7 @@ class WorkerContext:
     def _new_instance(self, task: PlannedTask, variant: Variant) -> AgentInstance:
         changed = {**task.prompts, **variant.prompts}
         agent = self._agent(task, changed)
-        prompts = Prompts(templates_of(agent) or {}, changed)
+        prompts = Prompts(agent_trait(agent, "templates") or {}, changed)
         factory = self._agent_factory(task)
         code = self.digest_cache.once("code", type(agent), lambda: code_digest(agent, factory), id(factory))
         maps, loop = (task.prompts, variant.prompts), loop_kind(agent, agent.run)

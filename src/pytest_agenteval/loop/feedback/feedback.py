@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from pytest_agenteval.agents.agent import templates_of
+from pytest_agenteval.agents.agent import agent_trait
 from pytest_agenteval.loop.feedback.budget import fit_to_budget
 from pytest_agenteval.loop.feedback.content import (
     DEFAULT_OPTIONS,
@@ -120,7 +120,7 @@ def _template_files(agent: Any) -> Iterator[tuple[str, Path]]:
         folder = Path(inspect.getfile(agent)).parent / PROMPT_FOLDER
     except TypeError:  # what is made in no file, or is no class
         return
-    for name in templates_of(agent) or ():
+    for name in agent_trait(agent, "templates") or ():
         path = folder / f"{name}{ENDING}"
         if path.is_file():
             yield name, path

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from pytest_agenteval.agents.agent import prepares_input, tools_of
+from pytest_agenteval.agents.agent import agent_trait
 from pytest_agenteval.graders.grader import agent_of
 from pytest_agenteval.processes.files import name_or_older, same_file_key, unportable_name_reason
 from pytest_agenteval.records.plan import Allowance, Label, PlannedGrader, PlannedTask, Variant
@@ -398,7 +398,7 @@ class Planner:
             return
         # The suite's tools are offered where the agent's class has tools and no settings choose among them.
         try:
-            takes_tools = tools_of(self._registry.agent_factory(one.agent)) is not None
+            takes_tools = agent_trait(self._registry.agent_factory(one.agent), "tools") is not None
         except (UnknownName, NotImported):  # which is reported already
             takes_tools = False
         offered = settings.get("tools", tools if takes_tools else ())
@@ -516,13 +516,13 @@ def _complete_input(
     """Give a task's whole input, and what is written into its starting workspace."""
     # The agent's class prepares the input. If it does not, the class of the agent does for whose work the
     # graders are made.
-    factory = registry.agent_factory(agent)
-    if not prepares_input(factory):
+    prepare = agent_trait(registry.agent_factory(agent), "prepared")
+    if prepare is None:
         graded = (agent_of(registry.grader_factory(grader.name)) for grader in graders)
         name = next(filter(None, graded), None)
-        if name is None or not prepares_input(factory := registry.agent_factory(name)):
+        if name is None or (prepare := agent_trait(registry.agent_factory(name), "prepared")) is None:
             return task.input, NOTHING
-    prepared: tuple[Mapping[str, Any], Mapping[str, str]] = factory.prepared(
+    prepared: tuple[Mapping[str, Any], Mapping[str, str]] = prepare(
         task.input, task.id, clock, partial(_read_from, layers)
     )
     return prepared

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_agenteval.agents.agent import templates_of
+from pytest_agenteval.agents.agent import agent_trait
 from pytest_agenteval.chat.local.loading import folder_of, loading_of, provider_of
 from pytest_agenteval.chat.models import DIRECT, missing_key, setting_problem
 from pytest_agenteval.engine.executor import checks_argument
@@ -51,7 +51,7 @@ def _check_prompts(registry: Registry, variants: Sequence[Variant], tasks: Itera
         if getattr(agent, "reads_any_prompt", False):
             return
         hints[task.agent] = getattr(agent, "prompt_hint", _CLASS_HINT)
-        own = {**(templates_of(agent) or {}), **task.prompts}
+        own = {**(agent_trait(agent, "templates") or {}), **task.prompts}
         texts |= {f"{task.agent}:{name}": text for name, text in own.items()}
         by_agent.setdefault(task.agent, set()).update(prompt_names(agent) or (), task.prompts)
     every = {name for names in by_agent.values() for name in names}

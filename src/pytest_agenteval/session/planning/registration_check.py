@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_ty
 from msgspec import convert
 from msgspec.structs import replace
 
-from pytest_agenteval.agents.agent import AGENT_TRAITS, checks_input, prompt_names_of, templates_of, tools_of
+from pytest_agenteval.agents.agent import AGENT_TRAITS, agent_trait
 from pytest_agenteval.agents.forms import form_problems
 from pytest_agenteval.graders.grader import GRADER_TRAITS, trait_of
 from pytest_agenteval.graders.grader_settings import WrongSetting
@@ -355,7 +355,7 @@ class RegistrationCheck:
         if not names:
             return
         try:
-            own = tools_of(self._registry.agent_factory(agent))
+            own = agent_trait(self._registry.agent_factory(agent), "tools")
         except (UnknownName, NotImported):  # which is reported already
             return
         # A class may list its tools. Where they are a field, the settings choose among the suite's tools.
@@ -385,7 +385,7 @@ class RegistrationCheck:
     def _unknown_tools(
         self, factory: Any, settings: Mapping[str, Any], tools: Collection[str]
     ) -> list[ConfigProblem]:
-        own = tools_of(factory)
+        own = agent_trait(factory, "tools")
         # A class may list its tools. Where they are a field, the settings list them, else the suite does.
         names = settings.get("tools", own if isinstance(own, list | tuple) else ()) if own is not None else ()
         offered = {*self._registry.tools, *tools} if names else ()
@@ -406,9 +406,10 @@ class RegistrationCheck:
 
 
 def _input_problems(factory: Any, task_input: Mapping[str, Any]) -> list[ConfigProblem]:
-    if not checks_input(factory):
+    check = agent_trait(factory, "input_problems")
+    if check is None:
         return []
-    problems: Any = factory.input_problems(task_input)
+    problems: Any = check(task_input)
     rows = problems if isinstance(problems, list | tuple) else [problems]
     if not all(isinstance(row, list | tuple) and len(row) in (3, 4) for row in rows):
         expected = "an agent's input_problems: to give a list of (key path, expected, found[, hint])"
@@ -460,7 +461,7 @@ def _placement_hint(problem: Problem, registered: RegistrationCheck, agent: str)
 
 def prompt_names(agent: Any) -> frozenset[str] | None:
     """Give the names of the prompts that an agent, or its class, lists; None where it lists none."""
-    own, more = templates_of(agent), prompt_names_of(agent)
+    own, more = agent_trait(agent, "templates"), agent_trait(agent, "prompt_names")
     if own is None and more is None:
         return None
     return frozenset((*(own or ()), *(more or ())))
@@ -485,5 +486,5 @@ def find_unread_prompts(agent: Any, prompts: Mapping[str, str]) -> list[ConfigPr
             f"{name!r}, which the agent never asks for",
             did_you_mean(name, names) or getattr(agent, "prompt_hint", ""),
         )
-        for name in unread_prompts(prompts, names, templates_of(agent) or {})
+        for name in unread_prompts(prompts, names, agent_trait(agent, "templates") or {})
     ]
