@@ -25,13 +25,16 @@ from pytest_agenteval.tasks.task_spec import GraderSpec
 
 SOURCE = Path(__file__).parents[2] / "src" / "pytest_agenteval"
 METHODS = ("with_judges", "end_state", "prepared", "input_problems")
-READERS = {"agents/agent.py", "graders/grader.py"}
+READERS = {"graders/grader.py"}
 OTHERS = {"records/factories.py", "records/prompts.py"}
 """A function that was registered as a grader; an exception of jinja2."""
 
 
 def test_a_trait_is_read_in_one_place() -> None:
-    """No ``getattr`` elsewhere in core knows a name that an author has to find in a protocol's docstring."""
+    """No ``getattr`` elsewhere in core knows a name that an author has to find in a protocol's docstring.
+
+    Those of agents are read by ``agent_trait`` alone.
+    """
     names = "|".join((*METHODS, *GraderTraits.__annotations__, *AgentTraits.__annotations__))
     reads = re.compile(rf'(?:get|has)attr\([^"\n]*"(?:{names})"')
     found = {
