@@ -148,6 +148,11 @@ def text_of(body: Body) -> str:
     return body.decode("latin-1") if isinstance(body, bytes) else body or ""
 
 
+def bytes_of(body: Body) -> bytes:
+    """Give a body as the bytes that it was on the wire."""
+    return body if isinstance(body, bytes) else (body or "").encode("utf-8", "surrogatepass")
+
+
 def _settle(half: Request | Response) -> None:
     """Bring body and headers into the one form in which equal ones are equal."""
     # The classes are frozen, and their own ``__setattr__`` refuses.

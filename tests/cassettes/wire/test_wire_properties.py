@@ -9,11 +9,11 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pytest_agenteval.cassettes.interaction import Request, Response, text_of
+from pytest_agenteval.cassettes.interaction import Request, Response, bytes_of, text_of
 from pytest_agenteval.cassettes.redaction import Redactor
 from pytest_agenteval.cassettes.wire.classification import classify
 from pytest_agenteval.cassettes.wire.reader import prompt_identity, read_reply, read_request
-from pytest_agenteval.cassettes.wire.traffic import ModelReply, UnreadableTraffic, raw_body
+from pytest_agenteval.cassettes.wire.traffic import ModelReply, UnreadableTraffic
 from pytest_agenteval.records.replies import INCOMPLETE
 
 from .exchanges import exchanges
@@ -163,7 +163,7 @@ def test_lines_of_a_stream_may_end_in_any_way(answered: Any, ending: str) -> Non
 def test_a_reply_that_is_cut_off_is_whole_or_incomplete(answered: Any, share: float) -> None:
     """A reply that is cut at any byte is read as incomplete or as the whole one; so is a refusal."""
     exchange, response = answered
-    whole, raw = _read(exchange, response), raw_body(response.body)
+    whole, raw = _read(exchange, response), bytes_of(response.body)
     part = _read(exchange, Response(response.status, "", {}, raw[: int(len(raw) * share)]))
     if isinstance(part, ModelReply) and part.finish != INCOMPLETE:
         assert (part.message, part.calls, part.finish) == (whole.message, whole.calls, whole.finish)
@@ -180,7 +180,7 @@ def _read(exchange: Any, response: Response) -> Any:
 def test_damaged_replies_are_read_or_unreadable(answered: Any, data: st.DataObject) -> None:
     """Whatever a server answers, the reader gives a reply or says in one line that it cannot."""
     exchange, response = answered
-    damaged = Response(response.status, "", {}, _damaged(raw_body(response.body), data))
+    damaged = Response(response.status, "", {}, _damaged(bytes_of(response.body), data))
     reading = _read(exchange, damaged)
     assert isinstance(reading, ModelReply) or (reading and "\n" not in reading)
 
@@ -188,7 +188,7 @@ def test_damaged_replies_are_read_or_unreadable(answered: Any, data: st.DataObje
 @given(st.sampled_from(EXCHANGES), st.data())
 def test_damaged_requests_are_read_or_unreadable(exchange: Any, data: st.DataObject) -> None:
     """Whatever a client sends, it is classified; the reader gives what is asked or says that it cannot."""
-    damaged = Request("POST", exchange.request.uri, _damaged(raw_body(exchange.request.body), data))
+    damaged = Request("POST", exchange.request.uri, _damaged(bytes_of(exchange.request.body), data))
     classify(damaged)
     with suppress(UnreadableTraffic):
         prompt_identity(read_request(exchange.format, damaged))

@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.cassettes.interaction import Request, Response
+from pytest_agenteval.cassettes.interaction import Request, Response, bytes_of
 from pytest_agenteval.cassettes.wire.classification import classify
 from pytest_agenteval.cassettes.wire.reader import read_reply, read_request
-from pytest_agenteval.cassettes.wire.traffic import raw_body
 from tests.cassettes.wire.exchanges import Exchange, exchanges
 
 MODELS = {
@@ -59,7 +58,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         host = f"http://{self.headers['Host']}"
         self.server.requests.append(Request("POST", host + self.path, body))
-        raw = raw_body(self.server.response.body)
+        raw = bytes_of(self.server.response.body)
         self.send_response(self.server.response.status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(raw)))
@@ -104,7 +103,7 @@ def _whole(exchange: Exchange) -> Response:
     """Give the response that is no stream."""
     for _, response in exchange.responses():
         with suppress(ValueError):
-            json.loads(raw_body(response.body))
+            json.loads(bytes_of(response.body))
             return response
     raise AssertionError(f"{exchange.name} has streams only")
 

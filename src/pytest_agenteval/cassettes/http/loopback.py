@@ -404,11 +404,9 @@ def open_address(
     """
     server = _serving()
     named = {upstream.name: upstream for upstream in upstreams}
-    address = TrialAddress(
-        scope, named, port=server.server_port, ignored=ignored, leave=server.forget, named_by=named_by
+    return TrialAddress(
+        scope, named, server.addresses, port=server.server_port, ignored=ignored, named_by=named_by
     )
-    server.addresses[address.token] = address
-    return address
 
 
 class _Server(ThreadingHTTPServer):
@@ -427,9 +425,6 @@ class _Server(ThreadingHTTPServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Write nothing about a dropped connection; failures that matter are noted with their trial."""
-
-    def forget(self, token: str) -> None:
-        self.addresses.pop(token, None)
 
     def end(self) -> None:
         OWN_ADDRESSES.discard(self.base)

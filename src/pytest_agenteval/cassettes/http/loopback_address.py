@@ -113,17 +113,17 @@ class Connections:
         try:
             self._socket = connection.sock
             target = parts.path + (f"?{parts.query}" if parts.query else "")
-            absolute = parts.scheme == "http" and _proxy(parts) is not None
-            target = f"http://{parts.netloc}{target}" if absolute else target
+            # By a proxy, requests of plain HTTP go with the whole address; those of HTTPS through a tunnel.
+            proxy = _proxy(parts) if parts.scheme == "http" else None
+            target = target if proxy is None else f"http://{parts.netloc}{target}"
             # Requested without encoding: the response is read, recorded and handed on part by part.
             connection.putrequest(method, target, skip_host=True, skip_accept_encoding=True)
             own = [("Host", parts.netloc.rpartition("@")[2]), ("Accept-Encoding", "identity")]
-            if absolute and (proxy := _proxy(parts)) is not None:
-                own += _proxy_credentials(proxy)
+            own += [] if proxy is None else _proxy_credentials(proxy)
             # Servers may refuse a POST without a length, even one without a body.
             if body is not None or method in ("POST", "PUT", "PATCH"):
                 own.append(("Content-Length", str(len(body or b""))))
-            for name, value in (*own, *forwarded_headers(headers)):
+            for name, value in (*own, *headers):
                 connection.putheader(name, value)
             connection.endheaders(body)
             response = connection.getresponse()
@@ -243,7 +243,7 @@ class Mounted(Protocol):
 
 
 class TrialAddress:
-    """The addresses that one trial has, as long as it lasts.
+    """The addresses that one trial has: among those ``served`` by their tokens, as long as it lasts.
 
     ``around`` holds the host of each request that went past these addresses and was refused;
     ``failures`` a line for each request whose provider did not answer; ``broken`` what of ours raised.
@@ -253,10 +253,10 @@ class TrialAddress:
         self,
         scope: Scope,
         upstreams: Mapping[str, Upstream],
+        served: dict[str, TrialAddress],
         *,
         port: int,
         ignored: Sequence[str] = (),
-        leave: Callable[[str], object] = str,
         named_by: Callable[[str], str] = str,
     ) -> None:
         self.scope, self.upstreams, self.port = scope, upstreams, port
@@ -266,10 +266,11 @@ class TrialAddress:
         self.broken: list[BaseException] = []
         self.closed, self._limited = False, 0
         self.on_broken: Callable[[], object] = list
-        self._ignored, self._leave, self._named_by = ignored, leave, named_by
+        self._ignored, self._named_by, self._served = ignored, named_by, served
         self.mounted: dict[str, Mounted] = {}
         self._under_way: dict[Connections, bool] = {}
         self._changed = threading.Condition()
+        served[self.token] = self
 
     def upstream(self, name: str, path: str) -> Upstream | None:
         return self.upstreams.get(self._named_by(path) if name == ANY_UPSTREAM else name)
@@ -349,7 +350,7 @@ class TrialAddress:
     def cut(self, *, also_responding: bool = True) -> None:
         """Refuse every further request, and cut off what is under way, without waiting."""
         self.closed = True
-        self._leave(self.token)
+        self._served.pop(self.token, None)
         for mounted in self.mounted.values():
             mounted.close()
         with self._changed:

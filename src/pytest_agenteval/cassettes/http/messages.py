@@ -12,7 +12,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
-from pytest_agenteval.cassettes.interaction import Body, Request, Response
+from pytest_agenteval.cassettes.interaction import Request, Response, bytes_of
 from pytest_agenteval.text.secret_forms import MARK
 
 Headers = Iterable[tuple[str, str]]
@@ -116,7 +116,7 @@ def normalize_request(request: Request) -> Request:
     if not (kind and _BOUNDARY.search(" ".join(kind))) and not _encodings(request.headers):
         return request
     return recordable_request(
-        request.method, request.uri, _header_pairs(request.headers), _body_bytes(request.body)
+        request.method, request.uri, _header_pairs(request.headers), bytes_of(request.body)
     )
 
 
@@ -128,7 +128,7 @@ def normalize_response(response: Response) -> Response:
     """
     if not response.body or not (coding := _encodings(response.headers)):
         return response
-    headers, raw = _header_pairs(response.headers), _body_bytes(response.body)
+    headers, raw = _header_pairs(response.headers), bytes_of(response.body)
     is_text = isinstance(response.body, str) and not _CONTROL.search(response.body)
     # No encoding gives plain text: such a body was decoded when vcrpy recorded it.
     if is_text or (coding in (["gzip"], ["x-gzip"]) and not raw.startswith(_GZIP)):
@@ -186,7 +186,7 @@ def sent_response(response: Response, request: Request) -> Response:
     listed = [part.partition(";")[0].strip() for part in accepted.split(",")]
     # A client that does not say what it takes gets what its server sends.
     takes_any = not accepted or "*" in listed
-    body: bytes | None = _body_bytes(response.body)
+    body: bytes | None = bytes_of(response.body)
     for name in names:
         plain = name.replace(_BARE_DEFLATE, "deflate").removeprefix("x-")
         body = _encode(name, body) if body is not None and (takes_any or plain in listed) else None
@@ -198,7 +198,7 @@ def sent_response(response: Response, request: Request) -> Response:
 
 def playable_response(response: Response, method: str) -> tuple[list[tuple[str, str]], bytes]:
     """Give headers and body as a library is to get them; it decodes once what is still encoded."""
-    raw = _body_bytes(response.body) if _has_body(response, method) else b""
+    raw = bytes_of(response.body) if _has_body(response, method) else b""
     headers = _header_pairs(response.headers)
     # A body that is decoded already is not to be decoded again: the client would raise.
     zipped = raw.startswith(_GZIP) or not raw
@@ -298,10 +298,6 @@ def _decode(coding: list[str], raw: bytes) -> bytes | None:
     except httpx.DecodingError:
         return None
     return None if body == raw else body
-
-
-def _body_bytes(body: Body) -> bytes:
-    return body if isinstance(body, bytes) else (body or "").encode("utf-8", "surrogatepass")
 
 
 def _has_body(response: Response, method: str) -> bool:

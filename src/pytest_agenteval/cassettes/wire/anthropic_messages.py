@@ -13,6 +13,7 @@ from pytest_agenteval.cassettes.wire.traffic import (
     as_map,
     as_text,
     base64_placeholder,
+    joined_text,
     maps_in,
     placeholder,
     rest_of,
@@ -64,9 +65,7 @@ def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
 
 def text_of(content: Any, between: str = "\n") -> str:
     """Give content as a text, be it one, or blocks of which some are no text; thoughts and calls are none."""
-    if isinstance(content, str):
-        return content
-    return between.join(filter(None, map(_block_text, maps_in(content))))
+    return joined_text(content, _block_text, between)
 
 
 def _block_text(block: Json) -> str:

@@ -16,6 +16,7 @@ from pytest_agenteval.cassettes.wire.traffic import (
     base64_placeholder,
     data_placeholder,
     function_spec,
+    joined_text,
     maps_in,
     placeholder,
     rest_of,
@@ -116,9 +117,7 @@ def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
 
 def text_of(content: Any, between: str = "\n") -> str:
     """Give a message's content as a text, be it one, or parts of which some are no text."""
-    if isinstance(content, str):
-        return content
-    return between.join(filter(None, map(_part, maps_in(content))))
+    return joined_text(content, _part, between)
 
 
 def _part(part: Json) -> str:

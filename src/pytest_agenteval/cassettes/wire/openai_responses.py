@@ -16,6 +16,7 @@ from pytest_agenteval.cassettes.wire.traffic import (
     base64_placeholder,
     data_placeholder,
     function_spec,
+    joined_text,
     maps_in,
     placeholder,
     rest_of,
@@ -40,9 +41,7 @@ def kind_of(item: Json) -> str:
 
 def text_of(content: Any, between: str = "\n") -> str:
     """Give an item's content as a text, be it one, or parts of which some are no text."""
-    if isinstance(content, str):
-        return content
-    return between.join(filter(None, map(_part, maps_in(content))))
+    return joined_text(content, _part, between)
 
 
 def _part(part: Json) -> str:

@@ -11,14 +11,13 @@ from zlib import crc32
 
 import msgspec
 
-from pytest_agenteval.cassettes.interaction import Response
+from pytest_agenteval.cassettes.interaction import Response, bytes_of
 from pytest_agenteval.cassettes.wire.traffic import (
     Json,
     ModelRefused,
     UnreadableTraffic,
     as_text,
     json_object,
-    raw_body,
     read_json,
     text_of_body,
 )
@@ -126,7 +125,7 @@ def body_parts(response: Response, *, streamed: bool = True) -> BodyParts:
     The form is read off the body and not off the headers: recordings may lack them, and servers send wrong
     ones. An incomplete event at the end of a stream that was cut off is left out, as clients do.
     """
-    raw = raw_body(response.body)
+    raw = bytes_of(response.body)
     if is_aws_event_stream(raw):
         return BodyParts([_event(_headers(head), payload) for head, payload in aws_frames(raw)], True)
     # A server may cut a character between two events: its bytes are put together where their texts are.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal, TypeAlias
 
@@ -126,11 +126,6 @@ def text_of_body(body: Body, errors: str = "replace") -> str:
     return body.decode("utf-8-sig", errors) if isinstance(body, bytes) else (body or "").lstrip("\ufeff")
 
 
-def raw_body(body: Body) -> bytes:
-    """Give a body as the bytes that it was on the wire."""
-    return body if isinstance(body, bytes) else (body or "").encode("utf-8", "surrogatepass")
-
-
 def as_map(value: Any) -> Json:
     """Give a map; any other value gives the empty one."""
     return value if isinstance(value, dict) else NOTHING
@@ -144,6 +139,11 @@ def maps_in(value: Any) -> list[Json]:
 def as_text(value: Any) -> str:
     """Give a text; any other value gives the empty one."""
     return value if isinstance(value, str) else ""
+
+
+def joined_text(content: Any, read: Callable[[Json], str], between: str) -> str:
+    """Give content as a text, be it one, or a list of parts, each of which ``read`` gives as a text."""
+    return content if isinstance(content, str) else between.join(filter(None, map(read, maps_in(content))))
 
 
 def rest_of(body: Json, *read: str) -> dict[str, Any]:
