@@ -113,17 +113,14 @@ def write_document(file: str, document: Document | Mapping[str, Any]) -> None:
     from pytest_agenteval.reports.exports.document_text import document_text
     from pytest_agenteval.reports.exports.row_files import export_file
 
+    text = document_text(document)
     if file == STDOUT:
-        for piece in document_text(document):
-            # GitHub's runner obeys lines of a job's log that look like its commands, whoever wrote them.
-            sys.stdout.write(without_commands(piece) if in_actions() else piece)
+        # GitHub's runner obeys lines of a job's log that look like its commands, whoever wrote them.
+        sys.stdout.write(without_commands(text) if in_actions() else text)
         return
-    with (
-        export_file(Path(file)) as place,
+    with export_file(Path(file)) as place:
         # UTF-8 cannot encode half a surrogate pair; backslashreplace writes its JSON escape.
-        place.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as written,
-    ):
-        written.writelines(document_text(document))
+        place.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
 
 
 def write_result(file: str | None, document: Document, lines: Iterable[StyledLine | str]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, takewhile
 from math import inf
 from typing import Any, Literal, TypeAlias, TypeVar
@@ -39,8 +39,6 @@ from pytest_agenteval.text.json_values import jsonable
 from pytest_agenteval.tools.tool import ToolResult
 
 ViewT = TypeVar("ViewT", bound=FrozenValue)
-SourceT = TypeVar("SourceT")
-ItemT = TypeVar("ItemT")
 Place: TypeAlias = tuple[int, int]
 """A call by the number of the message that asks for it, and its own number there."""
 
@@ -460,19 +458,6 @@ def _parsed(reply: str) -> Any:
         return reply or None
 
 
-class LazySequence(Sequence[ItemT]):
-    """A sequence whose items are made each time they are read: transcripts may be larger than memory."""
-
-    def __init__(self, sources: Sequence[SourceT], make: Callable[[SourceT], ItemT]) -> None:
-        self._sources, self._make = sources, make
-
-    def __len__(self) -> int:
-        return len(self._sources)
-
-    def __getitem__(self, at: Any) -> Any:
-        return self._make(self._sources[at])
-
-
 Side: TypeAlias = tuple[Run, JournalEntry]
 """A trial in the run that holds it."""
 
@@ -506,12 +491,11 @@ class TrialsDocument(Document, frozen=True, kw_only=True):
 
 def trials_document(sides: Sequence[tuple[Side | None, Side]]) -> TrialsDocument:
     """Make the document of trials, each old one beside its new one; None where no old one was named."""
-
-    def document(of_sides: tuple[Side | None, Side]) -> ShownTrial:
-        old, new = of_sides
-        return ShownTrial(**_facts(*new), old=StoredTrial(**_facts(*old)) if old else None)
-
-    return TrialsDocument(trials=LazySequence(sides, document))
+    return TrialsDocument(
+        trials=[
+            ShownTrial(**_facts(*new), old=StoredTrial(**_facts(*old)) if old else None) for old, new in sides
+        ]
+    )
 
 
 def _facts(run: Run, entry: JournalEntry) -> dict[str, Any]:

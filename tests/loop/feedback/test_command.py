@@ -45,7 +45,7 @@ def test_a_log_of_improve_tells_what_was_tried(capsys: pytest.CaptureFixture[str
         ),
         Round(2, "c0", decision="refused", diff="+ the needle", leaks_held_out=True),
     )
-    text = "".join(document_text({"rounds": rounds}))
+    text = document_text({"rounds": rounds})
     Path("log.json").write_text(
         text.replace('"dev": null', '"dev": {"sentence": "x fell"}', 1), encoding="utf-8"
     )

@@ -359,7 +359,7 @@ def write_feedback(feedback: Feedback, folder: Path) -> None:
 
     Raises UsageMistake where a file cannot be written.
     """
-    texts = {MARKDOWN_FILE: feedback_markdown(feedback), JSON_FILE: "".join(document_text(feedback))}
+    texts = {MARKDOWN_FILE: feedback_markdown(feedback), JSON_FILE: document_text(feedback)}
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():

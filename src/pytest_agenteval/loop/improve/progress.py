@@ -184,7 +184,7 @@ def write_log(improvement: Improvement, folder: Path) -> None:
     """
     texts = {
         STATE: json.dumps(jsonable(improvement), ensure_ascii=False) + "\n",
-        LOG_JSON: "".join(document_text(improvement)),
+        LOG_JSON: document_text(improvement),
         LOG: KNOWN_SECRETS.text("\n".join(_log_lines(improvement)) + "\n"),
     }
     with writing(folder):

@@ -1,10 +1,10 @@
-"""A verb's document as the text of a JSON file, piece by piece, and the JSON Schema of its class."""
+"""A verb's document as the text of a JSON file, and the JSON Schema of its class."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -18,33 +18,10 @@ _ACTING = re.compile("[\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\ud
 """What JSON need not escape, though it acts on a terminal."""
 
 
-def document_text(document: Document | Mapping[str, Any]) -> Iterator[str]:
-    """Give a document as JSON without secrets, in pieces: of a list, one item at a time."""
-    # So a list whose items are made when they are read is never in memory as a whole.
-    if not isinstance(document, Mapping):
-        document = {name: getattr(document, name) for name in document.__struct_fields__}
-    before = "{"
-    for name, value in document.items():
-        yield f"{before}\n  {json.dumps(name)}: "
-        if isinstance(value, Sequence) and not isinstance(value, str) and len(value) > 0:
-            yield from _list_text(value)
-        else:
-            yield _value_text(value, "  ")
-        before = ","
-    yield "\n}\n"
-
-
-def _list_text(items: Sequence[Any]) -> Iterator[str]:
-    before = "["
-    for item in items:
-        yield f"{before}\n    {_value_text(item, '    ')}"
-        before = ","
-    yield "\n  ]"
-
-
-def _value_text(value: Any, indent: str) -> str:
-    text = _ACTING.sub(lambda match: f"\\u{ord(match[0]):04x}", clean_json(jsonable(value), 2))
-    return text.replace("\n", f"\n{indent}")
+def document_text(document: Document | Mapping[str, Any]) -> str:
+    """Give a document as JSON, without secrets and without what a terminal would act on."""
+    text = clean_json(jsonable(document), 2)
+    return _ACTING.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n"
 
 
 def clean_json(form: Any, indent: int | None = None) -> str:
