@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -73,3 +75,18 @@ def test_what_is_not_there_is_a_mistake_in_use(
 
     assert (output.status, output.out) == (2, "")
     assert output.err.strip() == f"agenteval: {problem}"
+
+
+def test_a_terminal_that_knows_no_blocks_gets_digits(
+    two_runs: Agenteval, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The encoding of the standard output decides; nothing is written as an escape."""
+    screen = io.BytesIO()
+    terminal = io.TextIOWrapper(screen, "ascii", write_through=True)
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "stdout", terminal)
+        two_runs("trend", "greetings")
+
+    printed = screen.getvalue().decode("ascii")
+    assert "9|5   1.00  0.50" in printed
+    assert "\\u" not in printed

@@ -78,9 +78,9 @@ def only(of: Trend) -> Series:
     return series
 
 
-def text(of: Trend) -> str:
+def text(of: Trend, width: int = 80, ascii_only: bool = False) -> str:
     """Give what is printed."""
-    return "\n".join(line.text for line in trend_lines(of, 80))
+    return "\n".join(line.text for line in trend_lines(of, width, ascii_only))
 
 
 ALL_HALF: Scores = dict.fromkeys(TASKS, (1.0, 0.5))
@@ -295,6 +295,17 @@ def test_whole_names_stand_in_80_columns(tmp_path: Path) -> None:
     assert "the newest 24 drawn" in " ".join(printed.split())
 
 
+def test_a_terminal_without_blocks_gets_plain_text(tmp_path: Path) -> None:
+    """Every character is ASCII, and a score is still to be read."""
+    store(tmp_path, 1, trials(ALL_HALF))
+    store(tmp_path, 2, trials(dict.fromkeys(TASKS, (1.0, 1.0))))
+
+    printed = text(trend(tmp_path), ascii_only=True)
+
+    assert printed.isascii()
+    assert " 79 " in printed
+
+
 @pytest.mark.parametrize(
     ("scores", "drawn"),
     [
@@ -305,7 +316,7 @@ def test_whole_names_stand_in_80_columns(tmp_path: Path) -> None:
 )
 def test_the_scale_is_fixed(scores: list[float | None], drawn: str) -> None:
     """The same score is the same character in every line: 0 to 1 in fifths, borders upward."""
-    assert sparkline(scores) == drawn
+    assert sparkline(scores, ascii_only=False) == drawn
 
 
 def test_suspects_are_told_by_what_real_models_did(tmp_path: Path) -> None:

@@ -252,7 +252,8 @@ def trend(args: argparse.Namespace) -> int:
     trends = [trend for trend in trends if trend.series]
     if not trends:
         raise UsageMistake(f"no such runs in {args.results}; {_known_models(folders)}")
-    parts = (trend_lines(trend, terminal_width()) for trend in trends)
+    width, ascii_only = terminal_width(), not _knows_blocks()
+    parts = (trend_lines(trend, width, ascii_only) for trend in trends)
     write_result(args.json, TrendDocument(suites=tuple(trends)), apart(parts))
     return 0
 
@@ -262,3 +263,14 @@ def _known_models(folders: Sequence[RunFolder]) -> str:
     variants = dict.fromkeys(name for folder in folders for name in folder.header.variants if name)
     beside = f"; variants: {', '.join(variants)}" if variants else ""
     return f"models of runs: {', '.join(models) or 'none'}{beside}"
+
+
+def _knows_blocks() -> bool:
+    """Whether the encoding of the standard output has the characters that draw the lines."""
+    from pytest_agenteval.reports.trend_screen import GAP, LEVELS
+
+    try:
+        (LEVELS + GAP).encode(sys.stdout.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True

@@ -21,10 +21,12 @@ from pytest_agenteval.text.formatting import (
 LEVELS = "▁▂▃▅▇"
 """Fifths of the scale: 1.00 belongs to the highest."""
 
-GAP = "·"
+TENTHS = "0123456789"
+GAP, ASCII_GAP = "·", "."
 BREAK = "|"
 
 LEGEND = "▁ below 0.20, ▂ below 0.40, ▃ below 0.60, ▅ below 0.80, ▇ from there on; · not tried"
+ASCII_LEGEND = "a digit is a score in tenths: 0 below 0.10, 9 from 0.90 on; . not tried"
 
 MOST_DRAWN = 24
 """Runs of a series that are drawn, the newest ones: more have no room beside names and figures."""
@@ -36,12 +38,12 @@ MOST_SUSPECTS = 5
 INNER = "    "
 
 
-def trend_lines(trend: Trend, width: int) -> Iterator[StyledLine]:
-    """Give a table for each series, then the suspects."""
+def trend_lines(trend: Trend, width: int, ascii_only: bool = False) -> Iterator[StyledLine]:
+    """Give a table for each series, then the suspects; ``ascii_only`` where blocks cannot be printed."""
     for series in trend.series:
         title, notes = _title(trend.suite, series), list(_absences(series))
         if series.points:
-            yield from table_lines(_series_table(title, series, notes), width)
+            yield from table_lines(_series_table(title, series, notes, ascii_only), width)
         else:
             yield from wrapped_lines(title, width, "bold", indent="")
             for note in notes:
@@ -50,7 +52,7 @@ def trend_lines(trend: Trend, width: int) -> Iterator[StyledLine]:
     if trend.regraded:
         again = f"{pluralize(len(trend.regraded), 'run')} that graded trials again: no agent was tried"
         yield from wrapped_lines(f"left out: {again}", width, indent="")
-    yield from wrapped_lines(f"scale: {LEGEND}", width, "dim", indent="")
+    yield from wrapped_lines(f"scale: {ASCII_LEGEND if ascii_only else LEGEND}", width, "dim", indent="")
     yield StyledLine("")
     yield from _suspect_lines(trend, width)
     for problem in trend.odd:
@@ -73,23 +75,24 @@ def _absences(series: Series) -> Iterator[str]:
         yield f"left out in all: {runs} with less than half of the suite; --last N looks further back"
 
 
-def _series_table(title: str, series: Series, absences: Sequence[str]) -> ReportTable:
+def _series_table(title: str, series: Series, absences: Sequence[str], ascii_only: bool) -> ReportTable:
     """Give a row for all tasks, for their pass^k and for each bucket; the newest runs are drawn."""
     drawn = series.points[-MOST_DRAWN:]
     first = len(series.points) - len(drawn) + 1
     breaks = {at for at, point in enumerate(drawn) if at and _spoiling(point.changes)}
     # One character for each run: of its number the last digit. The heads are rows of the table too, so that
     # each mark stands right above the character of its run.
+    gap = ASCII_GAP if ascii_only else GAP
     heads = {"run": _with_breaks([str((first + at) % 10) for at in range(len(drawn))], breaks)}
     if any(map(_mark, drawn)):
-        heads["noted"] = _with_breaks([_mark(point) or GAP for point in drawn], breaks)
+        heads["noted"] = _with_breaks([_mark(point) or gap for point in drawn], breaks)
     names = list(heads)
     cells: list[tuple[str, ...]] = [(line, "", "", "", "") for line in heads.values()]
     for name, scores, rates in _rows(series):
         known = [score for score in scores if score is not None]
         ends = [format_figure(end) for end in ((known[0], known[-1]) if known else (None, None))]
         rate = next((rate for rate in reversed(rates) if rate is not None), None)
-        line = sparkline(scores[-MOST_DRAWN:], breaks)
+        line = sparkline(scores[-MOST_DRAWN:], ascii_only, breaks)
         names.append(one_line(name, MOST_NAME) or NOT_KNOWN)
         cells.append((line, *ends, str(len(known)), format_figure(rate) if rates else ""))
     titles = ("score", "first", "last", "runs", f"pass^{series.k}")
@@ -119,11 +122,12 @@ def _rows(series: Series) -> Iterator[tuple[str, list[float | None], list[float 
         yield name, [each.score for each in figures], [each.pass_hat_k for each in figures]
 
 
-def sparkline(scores: Sequence[float | None], breaks: Collection[int] = ()) -> str:
+def sparkline(scores: Sequence[float | None], ascii_only: bool, breaks: Collection[int] = ()) -> str:
     """Draw scores, 0 to 1, one character each; None is a gap, and a bar stands before each of ``breaks``."""
+    levels, gap = (TENTHS, ASCII_GAP) if ascii_only else (LEVELS, GAP)
     # A mean on a border may be a hair too low as a float: (0.1 + 0.7) / 2 would fall a step without the 1e-9.
-    steps = (None if score is None else int(score * len(LEVELS) + 1e-9) for score in scores)
-    marks = [GAP if step is None else LEVELS[min(max(step, 0), len(LEVELS) - 1)] for step in steps]
+    steps = (None if score is None else int(score * len(levels) + 1e-9) for score in scores)
+    marks = [gap if step is None else levels[min(max(step, 0), len(levels) - 1)] for step in steps]
     return _with_breaks(marks, breaks)
 
 
