@@ -30,8 +30,6 @@ MARKS = (
     "regression: a trial of a suite of kind regression: a miss is a failure (pytest-agenteval)",
     "mixed: a trial of a suite of kind mixed, or of no suite: a miss is a failure (pytest-agenteval)",
 )
-# How many files that hold no tasks are remembered; hints about misnamed suite files come from them.
-MOST_UNCOLLECTED = 500
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -149,9 +147,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     if collected is None:
         from pytest_agenteval.session.stash import uncollected_key
 
-        paths = parent.config.stash.setdefault(uncollected_key, [])
-        if len(paths) < MOST_UNCOLLECTED:
-            paths.append(file_path)
+        parent.config.stash.setdefault(uncollected_key, []).append(file_path)
     return collected
 
 

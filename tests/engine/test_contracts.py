@@ -96,11 +96,6 @@ class Grades:
         ("end_state", {}, "an agent's end_state: a method (task_input, ctx)"),
         ("prepared", 3, "an agent's prepared: a static method (task_input, task_id, clock, read)"),
         ("input_problems", 3, "an agent's input_problems: a static method (task_input)"),
-        (
-            "input_problems",
-            staticmethod(lambda task_input: ["bad"]),
-            "an agent's input_problems: to give a list of (key path, expected, found[, hint])",
-        ),
     ],
 )
 @pytest.mark.parametrize("made", [False, True])

@@ -42,18 +42,6 @@ def test_an_old_run_is_read_and_shown_as_it_is(
     regraded.stdout.fnmatch_lines(["*::good?baseline-1? PASSED 1.00*"])
 
 
-def test_what_ended_so_in_an_old_run_is_tried_again(pytester: pytest.Pytester) -> None:
-    """Its trials are those of the model's name of today: none of them is passed over in silence."""
-    tasks = [task("good"), task("bad", graders=[{"name": "answer_contains", "config": {"text": "never"}}])]
-    write(pytester.path, {"evals/suite.yaml": suite(), "evals/all.yaml": tasks})
-    run(pytester, "evals", "--agent-model=rules")
-    (folder,) = (pytester.path / ".agenteval" / "runs").glob("2*")
-    as_it_was(folder)
-    result = run(pytester, "evals", "--agent-model=rules", "--agent-only=failed,missed", "-v")
-    result.stdout.fnmatch_lines(["*::bad?rules-1? *"])
-    result.stdout.no_fnmatch_line("*::good?rules-1? *")
-
-
 @pytest.mark.parametrize("where", ["command line", "suite"])
 def test_the_old_name_is_told_the_new_one(pytester: pytest.Pytester, where: str) -> None:
     """Wherever it is said, in one line and without a traceback."""

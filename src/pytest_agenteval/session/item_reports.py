@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from copy import copy
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
@@ -83,19 +82,12 @@ def status_word(report: Any, ending: str) -> StatusWord | None:
     ours = reversed(report.user_properties)
     score = next((value for name, value in ours if name == "agenteval.score"), "nan")
     taken_over = next((value for name, value in report.user_properties if name == TAKEN_OVER), "")
-    return _cached_status_word(report.outcome, hasattr(report, "wasxfail"), score, taken_over)
-
-
-@lru_cache(1024)
-def _cached_status_word(
-    outcome: str, expected_to_fail: bool, score: str, taken_over: str
-) -> StatusWord | None:
     figure = f"{format_figure(float(score))} {taken_over}".rstrip()
-    if outcome == "passed":
+    if report.outcome == "passed":
         return "passed", ".", f"PASSED {figure}"
-    if outcome == "failed":
+    if report.outcome == "failed":
         return "failed", "F", (f"FAILED {figure}", {"red": True})
-    if expected_to_fail:
+    if hasattr(report, "wasxfail"):
         return "xfailed", "m", (f"MISSED {figure}", {"yellow": True})
     return None
 
@@ -114,19 +106,16 @@ def call_trial_finished(config: pytest.Config, trial: Trial, failed_hooks: dict[
         except BaseException as raised:  # also pytest.fail, pytest.skip and sys.exit: the trial has ended
             if place not in failed_hooks:
                 last = user_frames_first(raised).rstrip().splitlines()[-MOST_TRACEBACK_LINES:]
-                where = f"hook {HOOK_NAME}" if place == HOOK_NAME else f"hook {HOOK_NAME} in {place}"
-                head = f"warning: {where} raised {exception_line(raised)}; no trial is changed by it"
+                head = (
+                    f"warning: hook {HOOK_NAME} in {place} raised {exception_line(raised)}; "
+                    "no trial is changed by it"
+                )
                 failed_hooks[place] = "\n".join([head, *(f"  {line}" for line in last)])
 
 
 def _calls(config: pytest.Config) -> Iterator[tuple[str, Callable[..., Any]]]:
     """Give each plugin's hook by itself, so that the others are called after one that raises."""
-    hook = config.hook.pytest_agenteval_trial_finished
-    implementations = hook.get_hookimpls()
-    if any(implementation.wrapper or implementation.hookwrapper for implementation in implementations):
-        # A wrapper runs around all the others, so they cannot be called one by one.
-        yield HOOK_NAME, hook
-        return
+    implementations = config.hook.pytest_agenteval_trial_finished.get_hookimpls()
     for implementation in reversed(implementations):
         others = [other.plugin for other in implementations if other.plugin is not implementation.plugin]
         yield _place(implementation), config.pluginmanager.subset_hook_caller(HOOK_NAME, others)

@@ -25,7 +25,7 @@ from pytest_agenteval.session.api.suite import Suite, name_of
 from pytest_agenteval.session.eval_session import EvalSession, get_eval_session
 from pytest_agenteval.session.stash import MARKED_TEST
 from pytest_agenteval.session.trial_items import TrialItem, collect_items, items_of
-from pytest_agenteval.text.errors import UsageMistake, did_you_mean
+from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.json_values import text_digest
 
 ASSERTS = "asserts"  # the label of the one grade of such a trial
@@ -46,15 +46,9 @@ def _read_mark(item: pytest.Item) -> TestMark | None:
     if mark is None:
         return None
     place = f"{item.nodeid}: @pytest.mark.agenteval"
-    if mark.args:
-        raise UsageMistake(
-            f"{place}: expected repetitions=, threshold=; found {mark.args[0]!r} without a name"
-        )
-    for name in mark.kwargs:
-        if name not in TestMark._fields:
-            hint = did_you_mean(name, TestMark._fields)
-            parts = (f"{place}: expected repetitions=, threshold=; found {name}=", hint)
-            raise UsageMistake("; ".join(part for part in parts if part))
+    if mark.args or not mark.kwargs.keys() <= set(TestMark._fields):
+        given = ", ".join([*map(repr, mark.args), *(f"{name}=" for name in mark.kwargs)])
+        raise UsageMistake(f"{place}: expected repetitions=, threshold=; found {given}")
     test_mark = TestMark(**mark.kwargs)
     repetitions, threshold = test_mark
     if isinstance(repetitions, bool) or not isinstance(repetitions, int) or repetitions < 1:

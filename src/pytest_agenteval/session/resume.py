@@ -17,7 +17,6 @@ from pytest_agenteval.store.run_folder import LATEST, damage_text, find_run, lis
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.formatting import pluralize
-from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 EXCLUDED = {
     "regrade": "grading again costs no agent: begin it anew",
@@ -132,11 +131,7 @@ def _problems(
         yield f"{PLANNED_TRIALS} of {run.name} cannot be read ({damage_text(broken)})"
         return
     planned = stored_plan.keys if stored_plan else None
-    unplanned = []
-    for key in map(trial_key, items) if planned is not None else ():
-        stored = TrialKey._make([*map(KNOWN_SECRETS.text, key[:-1]), key.repetition])
-        if planned is not None and key not in planned and stored not in planned:
-            unplanned.append(key)
+    unplanned = [key for key in map(trial_key, items) if planned is not None and key not in planned]
     if unplanned and planned is not None:
         yield f"{pluralize(len(unplanned), 'trial')} not in its plan: {_new_parts(unplanned, planned)}"
 

@@ -126,7 +126,6 @@ class EarlierTrials:
         if use != "regrade":  # there the order is that of the option
             self.runs.sort(key=lambda run: run.header.started_at, reverse=True)
         self._entries = [{entry.key: entry for entry in run.entries} for run in self.runs]
-        self._sizes: dict[Path, int] = {}
         self._started = {attempt.key: attempt.attempt for run in self.runs for attempt in run.begun}
 
     @property
@@ -139,10 +138,8 @@ class EarlierTrials:
             if key in entries:
                 file, offset, length = entries[key].location
                 path = run.folder / file
-                if path not in self._sizes:
-                    self._sizes[path] = path.stat().st_size if path.is_file() else 0
                 # The transcript is not read: its file is there and long enough, or not.
-                has_transcript = offset + length <= self._sizes[path]
+                has_transcript = path.is_file() and offset + length <= path.stat().st_size
                 yield EarlierTrial(run, entries[key], self.use, has_transcript)
 
     def in_flight(self) -> Mapping[TrialKey, int]:

@@ -19,7 +19,6 @@ from pytest_agenteval.text.errors import UsageMistake
 
 # The folder, inside the run's, through which its processes share model servers; it holds their logs.
 SERVERS_FOLDER = "servers"
-PICKLE = 4  # every Python that pytest supports reads it: a worker may run on another one
 
 
 class RunInfo(NamedTuple):
@@ -66,7 +65,7 @@ class RunInfo(NamedTuple):
         """Give the record as xdist can send it."""
         import pickle
 
-        return pickle.dumps(self, PICKLE)
+        return pickle.dumps(self)
 
 
 def get_run_info(config: pytest.Config) -> RunInfo:

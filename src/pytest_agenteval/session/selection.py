@@ -13,7 +13,6 @@ from typing import NamedTuple, get_args
 
 import pytest
 
-from pytest_agenteval.chat.models import FORMER_NAMES
 from pytest_agenteval.records.plan import PlannedTask, TrialKey
 from pytest_agenteval.records.trial import Ending
 from pytest_agenteval.session.options import Shard
@@ -113,11 +112,7 @@ def _parse_only(only: str) -> tuple[list[str], str]:
 def _endings(run: Path) -> dict[TrialKey, set[str]]:
     ended: dict[TrialKey, set[str]] = {}
     for entry in load_run(run).entries:
-        endings: set[str] = {entry.ending, "limited"} if entry.limit else {entry.ending}
-        ended[entry.key] = endings
-        # The run may be older than a new name of its model: its trials then run again under that name.
-        model = FORMER_NAMES.get(entry.key.model, entry.key.model)
-        ended.setdefault(entry.key._replace(model=model), endings)
+        ended[entry.key] = {entry.ending, "limited"} if entry.limit else {entry.ending}
     return ended
 
 

@@ -31,11 +31,11 @@ from pytest_agenteval.session.run_end import WIDE, RunEnd
 from pytest_agenteval.session.worker_messages import message_lines, not_tasks_lines
 from pytest_agenteval.store.run_documents import RunAudit
 from pytest_agenteval.store.run_folder import (
-    HEADER,
     LATEST,
     PLANNED,
     ROOT,
     RunHeader,
+    list_runs,
     read_header,
     read_json,
     read_planned,
@@ -45,11 +45,6 @@ from pytest_agenteval.text.formatting import StyledLine, few_names, in_actions, 
 
 if TYPE_CHECKING:
     from pytest_agenteval.session.eval_session import EvalSession
-
-
-MOST_HEADERS_READ = 20  # runs before this one whose headers are read
-
-TIMESTAMP_CHARS = len("20261121-093015")
 
 
 def next_steps(
@@ -75,6 +70,7 @@ def next_steps(
 
 
 BUDGETS = ("--agent-max-cost", "--agent-max-tokens")
+LEFT_OUT = ("--maxfail", "--agent-reuse", "--agent-resume")
 
 
 def resume_arguments(arguments: Iterable[str], option: str, *, budget_spent: bool = False) -> Iterator[str]:
@@ -82,30 +78,18 @@ def resume_arguments(arguments: Iterable[str], option: str, *, budget_spent: boo
     # Options that would end the run again at its first failure are left out. So is ``--agent-reuse``: what
     # was reused is in the run already. A budget that was spent is doubled: with the same one, no trial would
     # begin.
-    left = deque(_with_twice_the_budget(arguments) if budget_spent else arguments)
-    while left:
-        argument = left.popleft()
-        name, has_value, _ = argument.partition("=")
-        if name in ("-x", "--exitfirst"):
-            continue
-        if name in ("--maxfail", "--agent-reuse", "--agent-resume"):
-            if not has_value and left and not left[0].startswith("-"):
-                left.popleft()
-            continue
-        yield argument
-    yield option
-
-
-def _with_twice_the_budget(arguments: Iterable[str]) -> Iterator[str]:
+    doubled = BUDGETS if budget_spent else ()
     left = deque(arguments)
     while left:
-        name, has_value, value = left.popleft().partition("=")
-        if name in BUDGETS and not has_value and left:
+        argument = left.popleft()
+        name, has_value, value = argument.partition("=")
+        if name in (*LEFT_OUT, *doubled) and not has_value and left and not left[0].startswith("-"):
             value = left.popleft()
-        if name in BUDGETS:
+        if name in doubled:
             yield f"{name}={2 * float(value.strip().removeprefix('$')):.12g}"
-        else:
-            yield f"{name}{has_value}{value}"
+        elif name not in ("-x", "--exitfirst", *LEFT_OUT):
+            yield argument
+    yield option
 
 
 def _two_variants(folder: Path) -> str:
@@ -124,24 +108,10 @@ def _run_before(folder: Path) -> str:
     own = _ended_header(folder)
     if own is None:
         return ""
-    # Names begin with the second in which a run began. Only headers show which of two runs in one second was
-    # first.
-    second = folder.name[:TIMESTAMP_CHARS]
-    folders = sorted((path.parent for path in folder.parent.glob(f"*/{HEADER}")), reverse=True)
-    others = [
-        other
-        for other in folders
-        if other.name not in (folder.name, LATEST) and other.name[:TIMESTAMP_CHARS] <= second
-    ]
     plan = _plan(folder, own)
-    like = [
-        (header.started_at, other.name)
-        for other in others[:MOST_HEADERS_READ]
-        if (header := _ended_header(other))
-        and header.started_at < own.started_at
-        and _plan(other, header) == plan
-    ]
-    return max(like, default=("", ""))[1]
+    before = (run for run in list_runs(folder.parent) if run.header.started_at < own.started_at)
+    like = (run for run in before if run.header.ended_at and _plan(run.path, run.header) == plan)
+    return next((run.path.name for run in like), "")
 
 
 def _ended_header(folder: Path) -> RunHeader | None:

@@ -209,9 +209,6 @@ def _messages_of_others(config: pytest.Config) -> WorkerMessages:
 ReportData: TypeAlias = dict[str, Any]
 
 PACKED = "agenteval_packed"
-# Every Python that pytest supports reads this version: a worker may run on another Python than the
-# controller.
-MARSHAL_VERSION = 4
 
 
 class ReportPacking:
@@ -228,7 +225,7 @@ class ReportPacking:
         data = yield
         if data is not None and isinstance(report, pytest.TestReport):
             with suppress(ValueError):  # another plugin has added an object; execnet has an error for it
-                return {PACKED: marshal.dumps(data, MARSHAL_VERSION)}
+                return {PACKED: marshal.dumps(data)}
         return data
 
 

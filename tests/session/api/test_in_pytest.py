@@ -162,8 +162,8 @@ def test_a_marked_test_passes_where_enough_of_its_repetitions_do(
 def test_what_a_mark_cannot_say_is_refused(pytester: pytest.Pytester) -> None:
     """An argument that nobody reads ends the run before anything is tried."""
     for mark, said in (
-        ("repetition=3", "did you mean 'repetitions'"),
-        ("3", "without a name"),
+        ("repetition=3", "found repetition="),
+        ("3", "found 3"),
         ("repetitions=0", "1 or more"),
         ("threshold=2", "from 0 to 1"),
     ):

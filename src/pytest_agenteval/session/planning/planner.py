@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -50,18 +50,6 @@ MOST_GRADERS = 4096  # how many tasks' different graders are remembered: most ta
 Graders: TypeAlias = tuple[PlannedGrader, ...]
 PlannedTasks: TypeAlias = tuple[tuple[PlannedTask, TaskSettings], ...]
 
-# Most tasks have the same limits, so equal limits are one object.
-_shared_allowance = cache(Allowance)
-
-
-class _TaskSource(NamedTuple):
-    """What the tasks of one file have in common."""
-
-    file: Path
-    short_path: str
-    file_in_root: str
-    cassette: str
-
 
 class _TaskInSuite(NamedTuple):
     """A task that is being planned, with its suite and what both of them set."""
@@ -103,7 +91,6 @@ class Planner:
         self._not_tasks: list[Path] = []
         self._folders: dict[Path, bool] = {}  # of tasks; whether one of them is called task.*
         self._started_from: set[str] = set()
-        self._source: _TaskSource | None = None
         # Graders by everything that they depend on.
         self._graders: dict[tuple[object, ...], Graders] = {}
         self._prompts: dict[tuple[tuple[str, Path], ...], Mapping[str, str]] = {}
@@ -278,7 +265,7 @@ class Planner:
         loaded, loaded_suite, settings, agent = one
         task, suite, resources = loaded.task, loaded_suite.suite, loaded_suite.resources
         task_input, texts = _complete_input(self._registry, agent, graders, task, settings.clock, layers)
-        source, limits = self._source_of(loaded.file), settings.limits
+        limits, cassette = settings.limits, recordings_of(loaded.file, self._root)
         row_file = loaded.place.file if loaded.place else None
         is_row = row_file is not None and row_file != loaded.file
         return PlannedTask(
@@ -289,17 +276,17 @@ class Planner:
             bucket=loaded.bucket,
             graders=graders,
             input=task_input,
-            file=source.short_path,
+            file=short_path(loaded.file),
             line=loaded.line,
             row_file=path_in_root(row_file, self._root) if row_file and is_row else "",
-            file_in_root=source.file_in_root,
+            file_in_root=path_in_root(loaded.file, self._root),
             tags=settings.tags,
             description=task.description,
             settings=settings.settings or NOTHING,
             prompts=prompts,
             layers=layers,
             texts=texts,
-            limits=_shared_allowance(
+            limits=Allowance(
                 limits.steps or STEPS, limits.seconds or SECONDS, limits.tokens, limits.cost_usd
             ),
             clock=settings.clock,
@@ -309,9 +296,7 @@ class Planner:
             user=NOTHING if task.user is None else task.user.to_json(),
             repetitions=settings.trials,
             # Below cassettes/, at the task's path below evals/.
-            cassette=source.cassette
-            if loaded.index is None
-            else name_or_older(source.cassette, task.id, ".yaml", ".chat"),
+            cassette=cassette if loaded.index is None else name_or_older(cassette, task.id, ".yaml", ".chat"),
             shared=resources.shared,
             tools=resources.tools,
             faults=tuple([fault.to_json() for fault in task.faults]),
@@ -359,12 +344,6 @@ class Planner:
             folder = one.loaded_suite.folder or self._root
             self._forms[suite.name] = _form_data(suite.agent, suite, folder, self._root)
         return self._forms[suite.name]
-
-    def _source_of(self, file: Path) -> _TaskSource:
-        if self._source is None or self._source.file is not file:
-            names = short_path(file), path_in_root(file, self._root)
-            self._source = _TaskSource(file, *names, recordings_of(file, self._root))
-        return self._source
 
     def _own_problems(self, one: _TaskInSuite) -> Iterator[Problem]:
         """Give the problems of the task's label, and of an id that its suite cannot take."""
