@@ -21,7 +21,7 @@ from pytest_agenteval.text.json_values import (
     normal_text,
     normal_texts,
 )
-from pytest_agenteval.text.patterns import author_pattern, with_bounded_patterns
+from pytest_agenteval.text.patterns import author_pattern
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
@@ -79,11 +79,11 @@ def _validator(text: str) -> Validator:
     from referencing import Registry
 
     schema = _normal_schema(json.loads(text))
-    bounded = with_bounded_patterns(validators.validator_for(schema, default=Draft202012Validator))
+    plain = validators.validator_for(schema, default=Draft202012Validator)
     # A pattern is left out of the normal form: it may name a line end such as \r, which that form replaces.
-    compared = {key: _of_normal_texts(test) for key, test in bounded.VALIDATORS.items() if key in _COMPARING}
+    compared = {key: _of_normal_texts(test) for key, test in plain.VALIDATORS.items() if key in _COMPARING}
     extend: Any = validators.extend  # not typed
-    kind: type[Validator] = extend(bounded, {**compared, "pattern": _check_pattern})
+    kind: type[Validator] = extend(plain, {**compared, "pattern": _check_pattern})
     # An empty registry of our own: the default one fetches schemas that it does not know from the network.
     return kind(schema, registry=Registry())
 

@@ -9,12 +9,10 @@ what it means to ``re``, which reads it first.
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.text.errors import TrialBroken
@@ -131,41 +129,20 @@ def _plain(token: re.Match[str]) -> str:
 
 @lru_cache(maxsize=16)
 def with_bounded_patterns(validator: type[Validator]) -> type[Validator]:
-    """Give the validator class whose patterns end in time: they raise PatternTooSlow."""
-    # Its keywords are those of jsonschema, which takes its ``re`` from us.
+    """Give the validator class whose keyword ``pattern`` ends in time: it raises PatternTooSlow.
+
+    The patterns of ``patternProperties`` are jsonschema's own affair: what they search are names.
+    """
     from jsonschema import validators
 
     extend: Any = validators.extend  # not typed
-    keywords: dict[str, Any] = dict(validator.VALIDATORS)
-    spaces: dict[str, dict[str, Any]] = {}
-    made: type[Validator] = extend(
-        validator, {name: _with_timed_re(check, spaces) for name, check in keywords.items()}
-    )
+    made: type[Validator] = extend(validator, {"pattern": _check_pattern})
     return made
 
 
-class _TimedRe:
-    """What jsonschema uses of ``re``."""
+def _check_pattern(validator: Validator, pattern: str, value: Any, schema: Any) -> Iterator[Any]:
+    """Check a text as jsonschema does, in its words."""
+    from jsonschema import ValidationError
 
-    @staticmethod
-    def search(pattern: str, text: str) -> Any:
-        """Search for a pattern as ``re`` does, within ``SECONDS``."""
-        return Pattern(pattern).search(text)
-
-
-def _with_timed_re(function: Any, spaces: dict[str, dict[str, Any]]) -> Any:
-    """Give a copy of a function of jsonschema in which ``re`` is ours, as in the functions that it calls."""
-    if not isinstance(function, FunctionType) or not function.__module__.startswith("jsonschema."):
-        return function
-    # The names that functions of the module see.
-    if function.__module__ not in spaces:
-        names = spaces[function.__module__] = dict(vars(sys.modules[function.__module__]))
-        names |= {name: _with_timed_re(value, spaces) for name, value in names.items()}
-        if "re" in names:
-            names["re"] = _TimedRe
-    space = spaces[function.__module__]
-    own = FunctionType(
-        function.__code__, space, function.__name__, function.__defaults__, function.__closure__
-    )
-    own.__kwdefaults__ = function.__kwdefaults__
-    return own
+    if validator.is_type(value, "string") and Pattern(pattern).search(value) is None:
+        yield ValidationError(f"{value!r} does not match {pattern!r}")
