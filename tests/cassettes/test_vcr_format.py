@@ -68,30 +68,6 @@ def test_vcr_loads_what_we_write(tmp_path: Path, suffix: str, interactions: tupl
         assert response.get("url") == ours.response.extra.get("url")
 
 
-@pytest.mark.parametrize(("suffix", "interactions"), [(".yaml", ALL), (".json", (TOOL, CHAT, TEXT))])
-def test_we_load_what_vcr_writes(tmp_path: Path, suffix: str, interactions: tuple[Interaction, ...]) -> None:
-    """A cassette that vcrpy saved gives the interactions that were put into it."""
-    path = tmp_path / f"a{suffix}"
-    cassette = vcr_cassette.Cassette(str(path), serializer=serializer(suffix), record_mode="all")
-    for ours in interactions:
-        asked, given = ours.request, ours.response
-        headers = {name: list(values) for name, values in given.headers.items()}
-        cassette.append(
-            vcr_request.Request(
-                asked.method, asked.uri, asked.body, {name: v[0] for name, v in asked.headers.items()}
-            ),
-            {
-                "status": {"code": given.status, "message": given.message},
-                "headers": headers,
-                "body": {"string": as_bytes(given.body)},
-                **given.extra,
-            },
-        )
-    cassette._save()
-
-    assert cassette_files.read_cassette(path).interactions == interactions
-
-
 def test_tags_of_older_vcr_are_read(tmp_path: Path) -> None:
     """Cassettes of the days when plain values had Python's tags can be played; objects cannot."""
     path = tmp_path / "a.yaml"

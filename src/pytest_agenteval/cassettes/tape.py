@@ -128,16 +128,15 @@ class Tape:
 
     ``play`` gives None where nothing recorded answers. If ``recording``, send the request and ``record`` the
     response; else it is a miss. Identical requests play their recordings in the order of recording.
-    Beyond the last one, a replay with ``allow_repeats`` plays the last one again, and one without misses;
+    Beyond the last one, a replay of tools plays the last one again, and one of chats misses;
     while recording, a request made more often than it was recorded is new, and is recorded.
 
     ``hits`` counts requests played, ``misses`` those that were neither played nor could be recorded,
     ``recorded`` those recorded, also where another trial had recorded an equal one first.
     """
 
-    def __init__(self, cassette: Cassette, allow_repeats: bool) -> None:
+    def __init__(self, cassette: Cassette) -> None:
         self.cassette = cassette
-        self.allow_repeats = allow_repeats
         self.hits = self.misses = self.recorded = 0
         self._played: set[InteractionSlot] = set()
         self._next: dict[RequestKey, int] = defaultdict(int)
@@ -258,7 +257,7 @@ class Tape:
 
     @property
     def _repeats(self) -> bool:
-        return self.allow_repeats and not self.recording
+        return self.cassette.kind == "tool" and not self.recording
 
     def _unplayed(self, key: RequestKey) -> InteractionSlot | None:
         """Give the first equal request that this tape has not played; never walks over one twice."""
@@ -303,8 +302,6 @@ class Library:
         self._started = time.time() if started is None else started
         self._open: dict[Path, Cassette] = {}
         self._shared: dict[Path, Cassette] = {}
-        # By the names that they were opened by: links on the way may lead elsewhere by the end of the run.
-        self._named: dict[Path, Cassette] = {}
         self._lock = threading.Lock()
 
     @property
@@ -313,13 +310,8 @@ class Library:
         with self._lock:
             return tuple(self._open.values())
 
-    def open(
-        self, path: Path, mode: RecordMode, kind: TapeKind, *, allow_repeats: bool | None = None
-    ) -> Tape:
-        """Give a trial its own tape of a file; a file has one mode and one kind in a run.
-
-        By default ``allow_repeats`` is true for tools and false for chats.
-        """
+    def open(self, path: Path, mode: RecordMode, kind: TapeKind) -> Tape:
+        """Give a trial its own tape of a file; a file has one mode and one kind in a run."""
         whole = self._whole(path)
         with self._lock:
             held = self._open.get(whole)
@@ -327,11 +319,10 @@ class Library:
                 name = self._name(whole)
                 held = Cassette(whole, mode, kind, name=name, redactor=self._redactor, started=self._started)
                 self._open[whole] = held
-            self._named[path] = held
         if (held.mode, held.kind) != (mode, kind):
             was, now = f"{held.kind} cassette in mode {held.mode}", f"{kind} cassette in mode {mode}"
             raise UsageMistake(f"{held.name} is open as a {was}; it cannot be a {now} too")
-        return Tape(held, kind == "tool" if allow_repeats is None else allow_repeats)
+        return Tape(held)
 
     def open_shared(self, path: Path, tool: str) -> Tape | None:
         """Give a trial its own tape of a cassette that tasks share; nothing is ever recorded into it.
@@ -348,7 +339,7 @@ class Library:
                 name = self._name(whole)
                 held = Cassette(whole, "none", "tool", name=name, redactor=self._redactor)
                 self._shared[whole] = held
-        return Tape(held, allow_repeats=True)
+        return Tape(held)
 
     def save(self, paths: Iterable[Path] | None = None) -> tuple[Path, ...]:
         """Save those of all, or of these, cassettes that hold something new; give their paths.
@@ -372,8 +363,8 @@ class Library:
             cassette.note_trial(trial, broken=broken)
 
     def cassettes_at(self, paths: Iterable[Path]) -> list[Cassette]:
-        """Give the cassettes that were opened by these names."""
-        return [self._named[path] for path in paths if path in self._named]
+        """Give those of these cassettes that have been opened."""
+        return [self._open[whole] for whole in map(self._whole, paths) if whole in self._open]
 
     def _whole(self, path: Path) -> Path:
         """Give where a file lies, with links followed: a file and a link to it are one cassette."""

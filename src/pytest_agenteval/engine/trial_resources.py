@@ -215,7 +215,7 @@ class InterceptedRequests:
             from pytest_agenteval.tools.tool_tape import ToolTape
 
             nothing = Cassette(Path(f"{self._plan.task.id}.yaml"), name=f"{self._plan.task.id}: no cassette")
-            self._nowhere = ToolTape(Tape(nothing, allow_repeats=True), retry_command="")
+            self._nowhere = ToolTape(Tape(nothing), retry_command="")
         return self._nowhere
 
 

@@ -34,16 +34,6 @@ def test_what_an_http_library_can_decode_is_decoded(coding: str, raw: bytes) -> 
     assert not held.headers
 
 
-def test_brotli() -> None:
-    """Where clients can read it, servers send it."""
-    brotli = pytest.importorskip("brotli")
-
-    assert (
-        recordable_response("GET", 200, "OK", [("Content-Encoding", "br")], brotli.compress(BODY)).body
-        == BODY.decode()
-    )
-
-
 @pytest.mark.parametrize("coding", ["gzip", "deflate, gzip", "of-tomorrow"])
 def test_what_cannot_be_decoded_stays_as_it_travelled(coding: str) -> None:
     """So does its header: whoever can read it will."""

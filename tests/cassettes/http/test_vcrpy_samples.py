@@ -22,6 +22,7 @@ from pytest_agenteval.text.errors import ProblemsFound
 from pytest_agenteval.tools.http_declaration import ToolDeclaration
 from pytest_agenteval.tools.http_tool import http_tool
 from pytest_agenteval.tools.tool_tape import ToolTape
+from tests.cassettes.http.server import Server
 from tests.cassettes.vcrpy.record import BASE, CLIENTS
 from tests.suites import run, suite, task, write
 
@@ -226,6 +227,27 @@ def test_a_secret_inside_an_encoded_body_is_taken_out(tmp_path: Path) -> None:
     saved = (tmp_path / "t.yaml").read_text(encoding="utf-8")
     assert '"api_key": "<redacted>"' in saved
     assert "binary" not in saved
+
+
+def test_vcrpy_plays_what_was_recorded_here(server: Server, tmp_path: Path) -> None:
+    """With its own stubs, in mode none: status and text of each library are the same, and nothing is sent."""
+    vcr, httpx, requests = map(pytest.importorskip, ("vcr", "httpx", "requests"))
+
+    def ask() -> list[tuple[int, str]]:
+        with httpx.Client(verify=False) as client:
+            one = client.get(f"{server.base}/find", params={"q": "서울"})
+        two = requests.get(f"{server.base}/zipped", timeout=60)
+        return [(one.status_code, one.text), (two.status_code, two.text)]
+
+    library = Library(tmp_path)
+    with taped_http(library.open(Path("t.yaml"), "once", "tool")):
+        live = ask()
+    library.save()
+    remove()
+    before = len(server.asked)
+    with vcr.use_cassette(str(tmp_path / "t.yaml"), record_mode="none"):
+        assert ask() == live
+    assert len(server.asked) == before
 
 
 def _base64(raw: bytes) -> str:
