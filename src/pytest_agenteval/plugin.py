@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -143,7 +143,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
         return None
     collected = None
     if _worth_a_look(file_path, parent):
-        collected = _collector(parent.config)(file_path, parent)
+        collected = _collect(file_path, parent)
     if collected is None:
         from pytest_agenteval.session.stash import uncollected_key
 
@@ -151,15 +151,30 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     return collected
 
 
-def _collector(config: pytest.Config) -> Callable[[Path, pytest.Collector], pytest.Collector | None]:
+def _collect(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Collect a file if it may hold tasks, or says that it is a calibration."""
     from pytest_agenteval.session.run_hooks import find_eval_session
 
-    if find_eval_session(config) is not None:
-        from pytest_agenteval.session.task_files import collect_file
+    if find_eval_session(parent.config) is None:
+        _import_for_tasks(parent.config)
+    from pytest_agenteval.session.eval_session import get_eval_session
+    from pytest_agenteval.session.trial_items import TaskFile
+    from pytest_agenteval.tasks.documents import holds_calibration
 
-        return collect_file
-    # The first call imports hundreds of modules, none of which becomes garbage. Looking for garbage takes a
-    # tenth of a first run, and also a tenth of a run with thousands of items.
+    suites = get_eval_session(parent.config).planner.suites
+    if not (suites.may_hold_tasks(path) or parent.session.isinitpath(path)):
+        return None
+    if holds_calibration(path):
+        from pytest_agenteval.session.calibration_items import CalibrationFile
+
+        calibration: CalibrationFile = CalibrationFile.from_parent(parent, path=path)
+        return calibration
+    return TaskFile.from_parent(parent, path=path)
+
+
+def _import_for_tasks(config: pytest.Config) -> None:
+    # This imports hundreds of modules, none of which becomes garbage. Looking for garbage takes a tenth of a
+    # first run, and also a tenth of a run with thousands of items.
     from pytest_agenteval.processes.startup import garbage_collection_paused, garbage_collection_reduced
     from pytest_agenteval.session.stash import until_collected_key
 
@@ -167,8 +182,7 @@ def _collector(config: pytest.Config) -> Callable[[Path, pytest.Collector], pyte
     if until_collected_key in config.stash:
         config.stash[until_collected_key].enter_context(garbage_collection_reduced())
     with garbage_collection_paused():
-        from pytest_agenteval.session.task_files import collect_file
-    return collect_file
+        import pytest_agenteval.session.trial_items  # noqa: F401
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -203,7 +217,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give each task its models, variants and repetitions."""
     if hasattr(metafunc.function, "agenteval"):
-        from pytest_agenteval.session.task_files import generate_cases
+        from pytest_agenteval.session.trial_items import generate_cases
 
         generate_cases(metafunc)
 
@@ -283,7 +297,13 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         # Ctrl-C or an error ended the collection: pytest ends, and there is no plan to check.
         return
     evals = find_eval_session(session.config)
-    tests = list(_own_tests(session.items))
+    # Tests that use our fixture or our mark. Trials have the mark too, and are known by their case.
+    tests = [
+        item
+        for item in session.items
+        if (item.get_closest_marker("agenteval") and not hasattr(item, "case"))
+        or "agenteval" in getattr(item, "fixturenames", ())
+    ]
     if evals is None and not tests:
         return
     if evals is None or tests:
@@ -291,7 +311,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
         evals = session_with_tests(session.config, tests)
     if session.config.option.collectonly and session.config.pluginmanager.has_plugin("vscode_pytest"):
-        from pytest_agenteval.session.task_files import without_callspecs
+        from pytest_agenteval.session.trial_items import without_callspecs
 
         without_callspecs(session.items)
     evals.finalize_collection(session.items, tests)
@@ -356,20 +376,6 @@ def pytest_testnodedown(node: Any, error: object) -> None:
         from pytest_agenteval.session.worker_messages import WorkerMessages, add_messages
 
         add_messages(node.config, WorkerMessages.from_json(remarks))
-
-
-def _own_tests(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
-    """Give the tests that use our fixture or our mark and are not trials of task files."""
-    below_mark: dict[pytest.Collector | None, bool] = {}
-    for item in items:
-        parent = item.parent
-        if parent not in below_mark:
-            chain = parent.listchain() if parent is not None else []
-            below_mark[parent] = any(mark.name == "agenteval" for node in chain for mark in node.own_markers)
-        marked = below_mark[parent] or any(mark.name == "agenteval" for mark in item.own_markers)
-        # Trials of task files have the mark too, and are known by their case.
-        if (marked and not hasattr(item, "case")) or "agenteval" in getattr(item, "fixturenames", ()):
-            yield item
 
 
 def _worth_a_look(path: Path, parent: pytest.Collector) -> bool:

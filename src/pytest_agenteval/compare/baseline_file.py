@@ -150,41 +150,38 @@ def _spent_line(entries: Sequence[JournalEntry]) -> SpentLine:
     )
 
 
-def _entries_of(line: TaskLine, spent: SpentLine | None, shared: Mapping[str, str]) -> Iterator[JournalEntry]:
-    """Make the trials of a task again; raises ValueError for a line whose lists do not fit together."""
+def _entries_of(line: TaskLine, spent: SpentLine, shared: Mapping[str, str]) -> Iterator[JournalEntry]:
+    """Make the trials of a task again; raises ValueError or IndexError for lists that do not fit together."""
     count = len(line.scores)
-    optional = filter(None, (line.repetitions, line.digests_of, line.runs_of))
-    lists = [line.endings, *line.grades.values(), *optional]
-    if spent is not None:
-        lists += [spent.tokens, spent.seconds, spent.cost_usd]
-    if any(len(each) != count for each in lists):
-        raise ValueError(f"lists that are not all {count} long, as its scores are")
-    if any(not 0 <= place < len(line.digests) for place in line.digests_of):
-        raise ValueError("a number in digests_of that names none of its digests")
-    for at in range(count):
-        number = line.repetitions[at] if line.repetitions else at + 1
-        digests = line.digests[line.digests_of[at] if line.digests_of else 0] if line.digests else None
-        # A file that was edited by hand may lack this line.
-        usage = UNSEEN_USAGE
-        if spent:
-            # The file has only the sum of tokens, which takes the place of those of the input. It is unknown
-            # for a trial whose process died, of which nothing is known.
-            tokens = spent.tokens[at]
-            known = UNSEEN_USAGE if tokens is None else NO_USAGE
-            usage = replace(known, input_tokens=tokens, cost_usd=spent.cost_usd[at])
+    rows = zip(
+        line.repetitions or range(1, count + 1),
+        line.digests_of or (0,) * count,
+        line.endings,
+        line.scores,
+        zip(*line.grades.values(), strict=True) if line.grades else ((),) * count,
+        spent.tokens,
+        spent.cost_usd,
+        spent.seconds,
+        strict=True,
+    )
+    for number, place, ending, score, grades, tokens, cost_usd, seconds in rows:
+        digests = line.digests[place] if line.digests else None
+        # The file has only the sum of tokens, which takes the place of those of the input. It is unknown for
+        # a trial whose process died, of which nothing is known.
+        known = UNSEEN_USAGE if tokens is None else NO_USAGE
         yield JournalEntry(
             key=TrialKey(**_task_of(line), repetition=number),
             attempt=1,
-            ending=line.endings[at],
-            score=line.scores[at],
-            grades=tuple(Grade(label, scores[at], "") for label, scores in line.grades.items()),
+            ending=ending,
+            score=score,
+            grades=tuple(Grade(label, own, "") for label, own in zip(line.grades, grades, strict=True)),
             location=NOWHERE,
             digests=Digests() if digests is None else Digests.from_json({**shared, **digests}),
-            usage=usage,
+            usage=replace(known, input_tokens=tokens, cost_usd=cost_usd),
             kind=line.kind,
             bucket=line.bucket,
             file=line.file,
-            seconds=spent.seconds[at] if spent else 0.0,
+            seconds=seconds,
         )
 
 
@@ -266,22 +263,20 @@ def read_baseline(path: Path) -> ComparedRun:
         raise UsageMistake(f"{path}: runs: expected a list of names")
     entries: dict[TrialKey, JournalEntry] = {}
     places: dict[TrialKey, int] = {}
-    no_run = "no number in runs_of that names one of the file's runs, for each of its trials"
     for line in _lines(path, data, "tasks", TaskLine):
         try:
-            spent_line = spent.get(tuple(_task_of(line).values()))
+            spent_line = spent[tuple(_task_of(line).values())]
             of_task = _entries_of(line, spent_line, shared.get(_owner_of(line), {}))
             for at, entry in enumerate(of_task):
                 if runs or line.runs_of:
-                    place = line.runs_of[at] if line.runs_of else -1
-                    if not 0 <= place < len(runs):
-                        raise ValueError(no_run)
-                    places[entry.key] = place
+                    places[entry.key] = range(len(runs))[line.runs_of[at]]
                 if entries.setdefault(entry.key, entry) is not entry:
-                    number = entry.key.repetition
-                    raise ValueError(f"repetition {number} twice, as when two files were merged")
-        except (ValueError, TypeError) as problem:
-            raise UsageMistake(f"{path}: tasks: {line.task}: it has {problem}") from None
+                    raise ValueError(entry.key.repetition)
+        except (ValueError, LookupError, TypeError):
+            raise UsageMistake(
+                f"{path}: tasks: {line.task}: its lists and numbers do not fit together, or it is there "
+                "twice, as when two files were merged"
+            ) from None
     judges = tuple(judge.id for judge in _lines(path, data, "judges", RunModel)) if "judges" in data else ()
     looks = tuple(_lines(path, data, "looks", SuiteLook)) if "looks" in data else ()
     return ComparedRun(

@@ -14,7 +14,6 @@ from pytest_agenteval.records.plan import Conditions, PlannedTask, TrialKey
 from pytest_agenteval.records.transcript import NO_ANSWER, used_other_models
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.registry.registration import get_registry
-from pytest_agenteval.session.item_reports import annotate_report
 from pytest_agenteval.session.planning.parametrization import (
     Case,
     CaseFactory,
@@ -26,7 +25,6 @@ from pytest_agenteval.session.planning.planner import Planner
 from pytest_agenteval.session.planning.preflight import check_run
 from pytest_agenteval.session.pytest_output import (
     hide_in_log_file,
-    hide_in_report,
     hide_on_terminal,
     learn_secrets,
 )
@@ -199,14 +197,6 @@ class EvalSession:
             return
         if any(event.kind == NO_ANSWER for event in trial.transcript.events):
             self.silent_agents[trial.key.agent] = None
-
-    @staticmethod
-    def complete_report(item: pytest.Item, report: pytest.TestReport) -> None:
-        """Put score, reasons and output of an item's trial onto its report, and take secrets out of it."""
-        # In this order: grades and the output of agents may hold secrets, which the second call takes out.
-        if getattr(item, "trial", None) is not None:
-            annotate_report(item, report)
-        hide_in_report(report)
 
     def refuse(self, mistake: UsageMistake) -> None:
         """Remember a usage mistake, which ends the session once everything is collected."""

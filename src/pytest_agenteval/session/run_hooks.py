@@ -97,9 +97,14 @@ def pytest_runtest_makereport(
     """Put the agent's time, the score and its reasons onto reports, and take secrets out of them."""
     # The first wrapper sees the report last, so what other plugins add to it is cleaned too.
     report = yield
-    evals = find_eval_session(item.config)
-    if evals is not None:
-        evals.complete_report(item, report)
+    if find_eval_session(item.config) is not None:
+        from pytest_agenteval.session.item_reports import annotate_report
+        from pytest_agenteval.session.pytest_output import hide_in_report
+
+        # In this order: grades and the output of agents may hold secrets, which the second call takes out.
+        if getattr(item, "trial", None) is not None:
+            annotate_report(item, report)
+        hide_in_report(report)
     return report
 
 

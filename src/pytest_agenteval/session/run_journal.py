@@ -52,7 +52,7 @@ class RunJournal:
     """
 
     def __init__(
-        self, config: pytest.Config, folder: Path, earlier_attempts: Callable[[TrialKey], int] | None = None
+        self, config: pytest.Config, folder: Path, earlier_attempts: Callable[[TrialKey], int]
     ) -> None:
         worker = getattr(config, "workerinput", {}).get("workerid", "main")
         process = f"{worker}-{os.getpid()}"
@@ -89,8 +89,7 @@ class RunJournal:
         entry = self._inherited.get(key)
         # A resumed run has workers of the same names as before; ``ReusePlan`` decides about the trials of
         # those.
-        before = self._earlier_attempts(key) if entry is not None and self._earlier_attempts else 0
-        return None if entry is None or entry.attempt <= before else entry
+        return None if entry is None or entry.attempt <= self._earlier_attempts(key) else entry
 
     def inherited(self, key: TrialKey) -> Trial | None:
         """Give the whole trial, if a dead worker has finished it."""

@@ -91,7 +91,7 @@ class TrialRunner:
     ) -> None:
         settings, registry, info = read_settings(config), get_registry(config), get_run_info(config)
         self._config, self._folder = config, info.folder
-        earlier_attempts = earlier.attempts if earlier is not None else None
+        earlier_attempts = earlier.attempts if earlier is not None else lambda key: 0
         self._attempts = AttemptPlanner(settings, conditions, earlier_attempts)
         self.journal = RunJournal(config, info.folder, earlier_attempts)
         concurrency = settings.concurrency

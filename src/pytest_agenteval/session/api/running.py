@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, TypedDict, Unpack, overload
 
 from msgspec.structs import replace
 
-from pytest_agenteval.chat.models import expand_panels, resolve_all
+from pytest_agenteval.chat.models import resolve_all
 from pytest_agenteval.engine.executor import ExecutorContext
 from pytest_agenteval.engine.jobs import NullObserver, TrialJob
 from pytest_agenteval.engine.local_executor import LocalExecutor
@@ -43,7 +43,7 @@ from pytest_agenteval.session.api.code_tasks import (
     task_file,
 )
 from pytest_agenteval.session.api.suite import AgentReference, CodePlace, GraderReference, calling_place
-from pytest_agenteval.session.planning.parametrization import is_player
+from pytest_agenteval.session.planning.parametrization import judges_named
 from pytest_agenteval.session.planning.planner import Planner
 from pytest_agenteval.session.planning.suites import LoadedSuite
 from pytest_agenteval.session.settings import CHAT_MODES, TOOL_MODES, Settings
@@ -73,10 +73,6 @@ class Environment:
     def prices(self) -> Prices:
         """What models cost, where the user has prices of their own."""
         return FrozenMap(self.settings.prices) if self.settings.prices else NO_PRICES
-
-    def models(self, names: Sequence[str]) -> tuple[Model, ...]:
-        """Give the models of these names; raises UsageMistake for an unknown one."""
-        return resolve_all(names, self.settings.aliases, self.registry.offline_models)
 
     def carry_out(self, jobs: Sequence[TrialJob]) -> list[Trial]:
         """Carry out trials side by side, and wait for them."""
@@ -286,7 +282,7 @@ def plans_of(
     task, models = plan_task(registry, root, given, options.agent, options.settings, place, owner, id)
     # The call's model, else the first of the suite, else the agent's own.
     name = options.model or next(iter(models), OWN_MODEL if task.form else DEFAULT_MODEL)
-    (model,) = environment.models((name,))
+    (model,) = resolve_all((name,), environment.settings.aliases, registry.offline_models)
     conditions = _conditions_of(environment, options)
     return [
         Plan(task, model, repetition=repetition, conditions=conditions)
@@ -297,15 +293,10 @@ def plans_of(
 def _conditions_of(environment: Environment, options: RunOptions) -> Conditions:
     settings = environment.settings
     names = (options.judge,) if isinstance(options.judge, str) else tuple(options.judge)
-    names = expand_panels(names, settings.aliases, environment.registry.judge_panels)
-    judges = environment.models(names)
-    for judge in judges:
-        if is_player(judge):
-            raise UsageMistake(f"judge: {judge.name!r} plays an agent and judges nothing; name a model")
     return Conditions(
         record=mode_of("record", options.record, settings.record),
         record_chat=mode_of("record_chat", options.record_chat, settings.record_chat),
-        judges=judges,
+        judges=judges_named(names, settings, environment.registry),
         seed=settings.seed,
         live=settings.live,
         keep_workspaces=environment.keep_workspaces,

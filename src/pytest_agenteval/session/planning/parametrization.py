@@ -31,11 +31,6 @@ PLAYERS = frozenset({"rules", "oracle", "nop", "scripted", "spoiler"})
 UNNAMED = Variant()
 
 
-def is_player(model: Model) -> bool:
-    """Whether a model plays an agent, or is the agent's own, and so judges nothing."""
-    return model.id in PLAYERS or model.id == OWN_MODEL
-
-
 class Case(NamedTuple):
     """One combination in which a task runs; its id stands in brackets behind the task's name."""
 
@@ -52,6 +47,18 @@ class Case(NamedTuple):
     def plan(self, task: PlannedTask) -> Plan:
         """Plan a first attempt at a task in this case."""
         return Plan(task, self.model, self.variant, self.repetition)
+
+
+def judges_named(names: Sequence[str], settings: Settings, registry: Registry) -> tuple[Model, ...]:
+    """Give the judges of these names and panels; raises UsageMistake for one that is no judge of anything."""
+    names = expand_panels(names, settings.aliases, registry.judge_panels)
+    judges = resolve_all(names, settings.aliases, registry.offline_models)
+    for judge in judges:
+        if judge.id in PLAYERS or judge.id == OWN_MODEL:
+            raise UsageMistake(
+                f"{judge.name!r} plays an agent and judges nothing; name a model, such as claude"
+            )
+    return judges
 
 
 class PlannedItem(pytest.Function):
@@ -103,15 +110,7 @@ class CaseFactory:
         if not settings.judges:
             return ()
         with settings.naming_place("judges"):
-            names = expand_panels(settings.judges, settings.aliases, self._registry.judge_panels)
-            judges = resolve_all(names, settings.aliases, self._registry.offline_models)
-        for judge in judges:
-            if is_player(judge):
-                raise UsageMistake(
-                    f"--agent-judge={judge.name}: {judge.id} plays an agent and judges nothing; "
-                    "name a model, such as claude"
-                )
-        return judges
+            return judges_named(settings.judges, settings, self._registry)
 
     @cached_property
     def user(self) -> Model | None:
@@ -177,7 +176,7 @@ class AttemptPlanner:
     """
 
     def __init__(
-        self, settings: Settings, conditions: Conditions, earlier_attempts: Callable[[TrialKey], int] | None
+        self, settings: Settings, conditions: Conditions, earlier_attempts: Callable[[TrialKey], int]
     ) -> None:
         self.conditions = conditions
         self._earlier_attempts = earlier_attempts
@@ -197,9 +196,7 @@ class AttemptPlanner:
     def numbered(self, plan: Plan) -> Plan:
         """Count an attempt at the trial of a plan; return the plan with its number, from 1."""
         key = plan.key
-        before = self._latest.get(key)
-        if before is None:
-            before = self._earlier_attempts(key) if self._earlier_attempts is not None else 0
+        before = self._latest[key] if key in self._latest else self._earlier_attempts(key)
         attempt = self._latest[key] = before + 1
         return plan if attempt == 1 else replace(plan, attempt=attempt)
 
@@ -213,8 +210,7 @@ class AttemptPlanner:
 
     def take_over(self, trial: Trial) -> None:
         """Count a trial that another process carried out."""
-        before = self._earlier_attempts(trial.key) if self._earlier_attempts is not None else 0
-        self._latest[trial.key] = max(trial.attempt, before)
+        self._latest[trial.key] = max(trial.attempt, self._earlier_attempts(trial.key))
 
     def _with_limits(self, task: PlannedTask) -> PlannedTask:
         return replace(task, limits=replace(task.limits, **self._limits)) if self._limits else task

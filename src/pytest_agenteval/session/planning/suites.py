@@ -39,7 +39,7 @@ from pytest_agenteval.tasks.referenced_files import (
 )
 from pytest_agenteval.tasks.suite_spec import Suite
 from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, did_you_mean, nearest_names
-from pytest_agenteval.text.formatting import pluralize
+from pytest_agenteval.text.formatting import first_few
 
 
 class SuiteResources(Record, frozen=True):
@@ -361,7 +361,7 @@ def _promoted_names(suite: Suite, file: Path) -> Iterator[tuple[Path, str, str, 
 
 
 LARGEST_FILE = 1_000_000  # bytes of the largest file that hints look into: it may be anybody's
-MOST_FOLDERS = 3
+MOST_FOLDERS, MORE = 3, "and the same in {} more folders"
 
 
 def missing_suite_hints(paths: Iterable[Path], root: Path) -> list[str]:
@@ -386,13 +386,7 @@ def missing_suite_hints(paths: Iterable[Path], root: Path) -> list[str]:
     no_suites = [
         f"{short_path(path)} looks like a task, but no suite.yaml rules its folder" for path in tasks.values()
     ]
-    return [*_first_few(wrong_names), *_first_few(no_suites)]
-
-
-def _first_few(lines: list[str]) -> list[str]:
-    left = len(lines) - MOST_FOLDERS
-    more = [f"and the same in {pluralize(left, 'more folder')}"] if left > 0 else []
-    return lines[:MOST_FOLDERS] + more
+    return [line for lines in (wrong_names, no_suites) for line in first_few(lines, MOST_FOLDERS, MORE)]
 
 
 def _right_name(path: Path) -> str:
