@@ -6,21 +6,12 @@ Models write patterns, too, so none may take long: nothing is tried again before
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import islice, pairwise
-from typing import TypeAlias, TypeVar
 
 # A pattern whose braces expand to more patterns than this matches nothing: it must be a mistake.
 MOST_ALTERNATIVES = 1000
-
-W = TypeVar("W")
-G = TypeVar("G")
-
-_OneLetter: TypeAlias = Callable[[str], bool]
-# None stands for any number: of letters within a name, of folders within a path.
-_Name: TypeAlias = tuple[_OneLetter | None, ...]
-_Path: TypeAlias = tuple[_Name | None, ...]
 
 # As in a shell, a ] that comes first in a set is a letter of it, and ! or ^ before it turns the set round.
 _LETTER = re.compile(r"\\(?P<escaped>.)|\[(?P<not>[!^]?)(?P<set>\]?[^\]]*)\]|(?P<plain>.)", re.DOTALL)
@@ -34,8 +25,8 @@ def matches(pattern: str, path: str) -> bool:
     shell, and a backslash takes the next character as it is. Case counts, and names that start with a dot are
     like any other.
     """
-    parts = path.split("/")
-    return any(_fits(names, parts, _fits_name) for names in _read(pattern))
+    regex = _regex(pattern)
+    return regex is not None and regex.fullmatch(f"{path}/") is not None
 
 
 def select(pattern: str, paths: Iterable[str]) -> list[str]:
@@ -43,68 +34,58 @@ def select(pattern: str, paths: Iterable[str]) -> list[str]:
     return [path for path in paths if matches(pattern, path)]
 
 
-def _fits_name(letters: _Name, name: str) -> bool:
-    # No wildcard stands for a name that is not there, as in "a/".
-    return bool(name or not letters) and _fits(letters, name, lambda letter, char: letter(char))
-
-
-def _fits(steps: Sequence[W | None], given: Sequence[G], fits: Callable[[W, G], bool]) -> bool:
-    """Whether each step fits one that is given, in order; a None fits any number of them."""
-    here = there = 0
-    # Where to go on after a step that does not fit: behind the last None, which takes one thing more.
-    resume: tuple[int, int] | None = None
-    while there < len(given):
-        step = steps[here] if here < len(steps) else None
-        if here < len(steps) and step is None:
-            here, resume = here + 1, (here + 1, there)
-        elif step is not None and fits(step, given[there]):
-            here, there = here + 1, there + 1
-        elif resume is None:
-            return False
-        else:
-            # Never back beyond the last star: libraries that go there take seconds for `*a*a*a*a*a*b`.
-            here, there = resume[0], resume[1] + 1
-            resume = here, there
-    return all(rest is None for rest in steps[here:])
-
-
 @lru_cache(maxsize=512)
-def _read(pattern: str) -> tuple[_Path, ...]:
+def _regex(pattern: str) -> re.Pattern[str] | None:
+    """Give a regex of paths with a slash at their end; None for a pattern with too many alternatives."""
     # Nobody means so many braces, and each of them doubles the patterns.
     if pattern.count("{") > 100:
-        return ()
+        return None
     # One more than the bound is made, to see whether there are more.
     alternatives = list(islice(_alternatives(pattern), MOST_ALTERNATIVES + 1))
-    return tuple(map(_path, alternatives)) if len(alternatives) <= MOST_ALTERNATIVES else ()
+    return re.compile("|".join(map(_path, alternatives))) if len(alternatives) <= MOST_ALTERNATIVES else None
 
 
-def _path(pattern: str) -> _Path:
+def _path(pattern: str) -> str:
     # POSIX reads several slashes in a row as one.
     names = re.sub(r"//+", "/", pattern).split("/")
-    read = [None if name == "**" else _name(name) for name in names]
-    if read[-1] is None:  # everything below a folder is not the folder itself
-        read.append(_name("*"))
-    return tuple(read)
+    # Everything below a folder is not the folder itself.
+    parts = [""]
+    for name in [*names, "*"] if names[-1] == "**" else names:
+        if name == "**":
+            parts.append("")
+        else:
+            parts[-1] += _name(name)
+    return _joined(parts, "(?:[^/]*/)")
 
 
-def _name(pattern: str) -> _Name:
-    return tuple(map(_letter, _LETTER.finditer(pattern)))
+def _name(pattern: str) -> str:
+    parts = [""]
+    for match in _LETTER.finditer(pattern):
+        if match["plain"] == "*":
+            parts.append("")
+        else:
+            parts[-1] += _letter(match)
+    # No wildcard stands for a name that is not there, as in "a/".
+    return f"{'(?=[^/])' if pattern else ''}{_joined(parts, '[^/]')}/"
 
 
-def _letter(match: re.Match[str]) -> _OneLetter | None:
-    if match["escaped"] is not None:
-        return match["escaped"].__eq__
+def _joined(parts: Sequence[str], step: str) -> str:
+    """Put any number of steps between the parts; only the last of them is tried again."""
+    head, *others = parts
+    if not others:
+        return head
+    *between, last = others
+    # Atomic groups: libraries that go back beyond a star take seconds for `*a*a*a*a*a*b`.
+    return head + "".join(f"(?>{step}*?{part})" for part in between) + f"{step}*{last}"
+
+
+def _letter(match: re.Match[str]) -> str:
     if match["set"]:
-        return _one_of(match["set"], bool(match["not"]))
-    plain = match.group()
-    if plain == "*":
-        return None
-    return (lambda letter: True) if plain == "?" else plain.__eq__
-
-
-def _one_of(letters: str, others: bool) -> _OneLetter:
-    ranges = [(low, high or low) for low, high in re.findall(r"(?s)(.)(?:-(.))?", letters)]
-    return lambda letter: any(low <= letter <= high for low, high in ranges) != others
+        ranges = [(low, high or low) for low, high in re.findall(r"(?s)(.)(?:-(.))?", match["set"])]
+        letters = "".join(f"{re.escape(low)}-{re.escape(high)}" for low, high in ranges if low <= high)
+        any_of = f"[{'^' if match['not'] else ''}{letters}]" if letters else "." if match["not"] else "(?!)"
+        return f"(?!/){any_of}"
+    return "[^/]" if match["plain"] == "?" else re.escape(match["escaped"] or match.group())
 
 
 def _alternatives(pattern: str) -> Iterator[str]:
