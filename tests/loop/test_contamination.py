@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_agenteval.cli.validate import read_files
 from pytest_agenteval.loop.contamination import SearchedFile, compact, prompt_leaks
-from pytest_agenteval.loop.prompt_files import read_files
 from pytest_agenteval.loop.todays_tasks import read_suites
 from pytest_agenteval.text.errors import UsageMistake
 from tests.suites import task, write

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.cli.schema import schema_named
-from pytest_agenteval.tasks.authored_schemas import spec_definitions
+from pytest_agenteval.cli.schema import schema_named, spec_definitions
 from pytest_agenteval.tasks.task_spec import GraderSpec, Spec
 from pytest_agenteval.tools.http_declaration import ResultSpec
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.tasks.load import LoadedTask, load_suite, load_tasks
-from pytest_agenteval.tasks.row_tables import DatasetProblem, RowProblems, read_dataset, read_table
+from pytest_agenteval.tasks.row_tables import RowMistake, RowProblems, read_dataset, read_table
 from pytest_agenteval.tasks.suite_spec import TASK_KEYS, Rows, RowSource
 from pytest_agenteval.tasks.task_spec import Task
 from pytest_agenteval.text.errors import ProblemsFound
@@ -295,7 +295,7 @@ def test_one_split_of_a_saved_dataset_is_read(
     """It is named where there are several; which of them is not guessed."""
     monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_from_disk=lambda folder: loaded))
     if isinstance(read, str):
-        with pytest.raises(DatasetProblem) as wrong:
+        with pytest.raises(RowMistake) as wrong:
             read_dataset(RowSource(), splits, tmp_path)
         assert (wrong.value.found, wrong.value.expected[-11:]) == (read, "test, train")
     else:

@@ -48,7 +48,7 @@ from pytest_agenteval.session.suite_gates import percent_text
 from pytest_agenteval.store.run_folder import whole_runs
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.tasks.documents import read_document, short_path
-from pytest_agenteval.tasks.promoted_names import joined, promoted_beside
+from pytest_agenteval.tasks.load import joined, promoted_beside
 from pytest_agenteval.tasks.suite_spec import Regression, Suite
 from pytest_agenteval.tasks.validation import read_spec
 from pytest_agenteval.text.errors import UsageMistake, did_you_mean, nearest_names

@@ -7,10 +7,12 @@ pytest on references, whole and mutated.
 from __future__ import annotations
 
 import argparse
+import glob
+import os
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,7 @@ from pytest_agenteval.cli.console import (
 )
 from pytest_agenteval.cli.suite_files import places_meant
 from pytest_agenteval.loop.contamination import Leak, LeakKind, LeaksDocument, prompt_leaks
-from pytest_agenteval.loop.prompt_files import files_at_commit, read_files
+from pytest_agenteval.loop.improve.repository import GitFailed, Repository
 from pytest_agenteval.loop.todays_tasks import read_suites
 from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.registry.registration import get_registry
@@ -36,7 +38,9 @@ from pytest_agenteval.session.inner_pytest import pytest_here
 from pytest_agenteval.session.worker_messages import uncollected_files, unknown_promoted
 from pytest_agenteval.store.run_documents import RunAudit
 from pytest_agenteval.store.run_reader import load_run
+from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.tasks.file_names import SUITE_NAMES
+from pytest_agenteval.tasks.globs import matches
 from pytest_agenteval.text.errors import AgentEvalError, Problem, UsageMistake, key_path_text
 from pytest_agenteval.text.formatting import StyledLine, one_line, pluralize, printable
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
@@ -314,14 +318,14 @@ def leaks(args: argparse.Namespace) -> int:
     suites = [each for place in places for each in read_suites(place)]
     new = read_files(globs)
     # A place may be a part of a suite, or hold several.
-    old = files_at_commit(globs, args.since, [*places, *(each.file for each in suites)])
+    since, old = files_at_commit(globs, args.since, [*places, *(each.file for each in suites)])
     document = LeaksDocument(
-        since=old.commit,
+        since=since,
         files=tuple(new),
         suites=tuple(each.suite.name for each in suites),
         tasks=sum(len(each.tasks) for each in suites),
         # A file that both options name is a prompt.
-        leaks=prompt_leaks(old.texts, new, suites, {*new}.difference(read_files(args.prompt))),
+        leaks=prompt_leaks(old, new, suites, {*new}.difference(read_files(args.prompt))),
     )
     write_result(args.json, document, _leak_lines(document))
     return ADDED if any(leak.added for leak in document.leaks) else 0
@@ -347,3 +351,58 @@ def _leak_text(leak: Leak) -> str:
     task = one_line(leak.task, MOST_NAME) if leak.task else "a held-out task"
     place = f"{one_line(leak.file, MOST_NAME)}:{leak.line}"
     return f"{place}: {LEAK_KINDS[leak.kind]} of {task}: {one_line(leak.text, MOST_QUOTED)}"
+
+
+def read_files(globs: Iterable[str]) -> dict[str, str]:
+    """Give the texts of the files that globs name, from the current folder, by their paths.
+
+    Raises UsageMistake for a glob that names none, and for a file that cannot be read.
+    """
+    texts: dict[str, str] = {}
+    for pattern in globs:
+        named = [path for path in sorted(glob.glob(pattern, recursive=True)) if os.path.isfile(path)]
+        if not named:
+            why = f"no file there; write a glob from {Path.cwd()}, in quotes"
+            if os.path.isdir(pattern):
+                why = f"a folder; for the files below it write {os.path.join(pattern, '**')!r}"
+            raise UsageMistake(f"{pattern}: {why}")
+        for path in map(Path, named):
+            try:
+                text = path.read_text(encoding="utf-8", errors="replace")
+            except OSError as refused:
+                raise UsageMistake(f"{path}: cannot be read ({refused.strerror})") from None
+            texts[short_path(Path(os.path.abspath(path)))] = text
+    return texts
+
+
+def files_at_commit(
+    globs: Sequence[str], since: str | None, suites: Iterable[Path]
+) -> tuple[str, dict[str, str]]:
+    """Give a commit, and the texts of the files that globs named there, or that are gone since.
+
+    What is gone may have moved to a prompt, unless it lay in the folders of ``suites``. ``since`` is HEAD
+    where it is None. Without git, and before the first commit, nothing is old. Raises UsageMistake for a
+    commit that there is not.
+    """
+    try:
+        repository = Repository.around(Path.cwd())
+        commit = repository.commit_of(since or "HEAD")
+    except (GitFailed, UsageMistake) as missing:
+        if since:
+            why = "no such commit" if isinstance(missing, GitFailed) else "there is no git repository here"
+            raise UsageMistake(f"--since {since}: {why}") from None
+        return "", {}
+    root, names = repository.root, repository.files(commit)
+    # git names files from the top of the repository.
+    patterns = [os.path.relpath(os.path.abspath(pattern), root) for pattern in globs]
+    folders = {os.path.abspath(place if place.is_dir() else place.parent) for place in suites}
+    suffixes = tuple(os.path.splitext(pattern)[1] for pattern in globs)
+    gone = (name for name in names if name.endswith(suffixes) and not os.path.lexists(root / name))
+    known = [name for name in names if any(matches(pattern, name) for pattern in patterns)]
+    known += [name for name in gone if folders.isdisjoint(map(str, (root / name).parents))]
+    texts: dict[str, str] = {}
+    for name in known:
+        # A repository inside is no file.
+        with suppress(GitFailed):
+            texts |= repository.texts(commit, [name])
+    return commit, texts

@@ -19,7 +19,7 @@ from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_folder import RunHeader
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.tasks.documents import short_path
-from pytest_agenteval.tasks.promoted_names import PROMOTED_FILE, promoted_beside, promoted_text
+from pytest_agenteval.tasks.load import PROMOTED_FILE, promoted_beside
 from pytest_agenteval.tasks.suite_spec import Regression
 from pytest_agenteval.text.errors import writing
 from pytest_agenteval.text.formatting import pluralize
@@ -29,6 +29,8 @@ STRAGGLER_TRIALS = 10
 
 # The share of unchanged runs that may have a miss, from which the number of passes needed is computed.
 MOST_NULL_MISSES = 0.05
+
+_HEAD = "# Written by agenteval promote and demote: a miss of these buckets and tasks is a failure.\n"
 
 
 class SuiteTask(FrozenValue, frozen=True):
@@ -394,7 +396,7 @@ def change_promoted(suite_file: Path, names: Regression, write: bool) -> SuiteCh
     name = short_path(file)
     if names == promoted_beside(suite_file):
         return SuiteChange(name)
-    before, after = file.read_text(encoding="utf-8") if file.is_file() else "", promoted_text(names)
+    before, after = file.read_text(encoding="utf-8") if file.is_file() else "", _promoted_text(names)
     if write:
         with writing(name):
             if after:
@@ -403,3 +405,12 @@ def change_promoted(suite_file: Path, names: Regression, write: bool) -> SuiteCh
                 file.unlink()
     lines = difflib.unified_diff(before.splitlines(), after.splitlines(), name, name, lineterm="")
     return SuiteChange(name, tuple(lines), write)
+
+
+def _promoted_text(names: Regression) -> str:
+    """Give the text of the file that promotes these names; empty where there are none."""
+    import yaml
+
+    lists = {key: list(names_of) for key in ("buckets", "tasks") if (names_of := getattr(names, key))}
+    # Our reader takes a text in quotes for what it is, and YAML's own words are quoted by this one.
+    return _HEAD + yaml.safe_dump(lists, allow_unicode=True, sort_keys=False, width=1_000) if lists else ""

@@ -9,6 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
+from msgspec.structs import replace as replace_fields
+
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.tasks.documents import (
     ParsedDocument,
@@ -24,8 +26,7 @@ from pytest_agenteval.tasks.documents import (
     top_level_keys,
 )
 from pytest_agenteval.tasks.file_names import SUITE_NAMES, folder_of, is_task_name
-from pytest_agenteval.tasks.promoted_names import with_promoted
-from pytest_agenteval.tasks.suite_spec import Rows, Suite
+from pytest_agenteval.tasks.suite_spec import NOTHING_PROMOTED, Regression, Rows, Suite
 from pytest_agenteval.tasks.task_spec import Task
 from pytest_agenteval.tasks.validation import (
     SpecRefused,
@@ -37,6 +38,10 @@ from pytest_agenteval.tasks.validation import (
 )
 from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound
 from pytest_agenteval.text.json_values import JSON
+
+# The file beside a suite's with the names that ``agenteval promote`` adds and ``demote`` takes out. An author
+# may list names in the suite's own file too, under ``regression``: those of both files count.
+PROMOTED_FILE = "_promoted.yaml"
 
 WORDS_OF_A_TASK = (re.compile(rb"\bid\b"), re.compile(rb"\bgraders\b"))
 _ASIDE = "data that is no task goes into a file or a folder whose name begins with '_'"
@@ -90,7 +95,24 @@ class LoadedTask(FrozenValue, frozen=True):
 
 def load_suite(path: Path) -> Suite:
     """Read a suite file and the promoted names beside it, or raise every problem in them."""
-    return with_promoted(read_spec(Suite, read_document(path)), path)
+    suite, beside = read_spec(Suite, read_document(path)), promoted_beside(path)
+    if beside == NOTHING_PROMOTED:
+        return suite
+    return replace_fields(suite, regression=joined(suite.regression, beside))
+
+
+def promoted_beside(suite_file: Path) -> Regression:
+    """Read the promoted names beside a suite's file; raises ProblemsFound for a file with problems."""
+    file = suite_file.with_name(PROMOTED_FILE)
+    return read_spec(Regression, read_document(file)) if file.is_file() else NOTHING_PROMOTED
+
+
+def joined(first: Regression, second: Regression) -> Regression:
+    """Give the names of both, each once, in their order."""
+    return Regression(
+        buckets=tuple(dict.fromkeys((*first.buckets, *second.buckets))),
+        tasks=tuple(dict.fromkeys((*first.tasks, *second.tasks))),
+    )
 
 
 def load_tasks(

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.tasks.documents import is_task, parse_document, read_bytes, read_document, short_path
@@ -91,12 +91,8 @@ def suite_paths(
     return tuple(path for path in lookups.values() if isinstance(path, Path))
 
 
-class _LookupProblem(FrozenValue, frozen=True):
-    """Why a path that an author wrote leads nowhere."""
-
-    expected: str
-    found: str
-    hint: str = ""
+# Why a path that an author wrote leads nowhere: what is expected, what was found, and a hint.
+_LookupProblem: TypeAlias = tuple[str, str, str]
 
 
 class _PathLookup(FrozenValue, frozen=True):
@@ -115,9 +111,9 @@ class _PathLookup(FrozenValue, frozen=True):
     def find(self, name: object) -> Path | _LookupProblem:
         """Give the first path that exists, or the problem with the places where it was looked for."""
         if not isinstance(name, str) or not name.strip():
-            return _LookupProblem(f"the path of a {self.kind}: a text", repr(name))
+            return f"the path of a {self.kind}: a text", repr(name), ""
         if Path(name).is_absolute():
-            return _LookupProblem(f"a path relative to {self._listed('')}", f"{name!r}, an absolute path")
+            return f"a path relative to {self._listed('')}", f"{name!r}, an absolute path", ""
         inside = []
         for place in self.places:
             path = Path(os.path.normpath(place / name))
@@ -125,18 +121,17 @@ class _PathLookup(FrozenValue, frozen=True):
                 inside.append(path)
         below_root = f"a path below {self._below(self.root)}"
         if not inside:
-            return _LookupProblem(below_root, f"{name!r}, which leads out of it")
+            return below_root, f"{name!r}, which leads out of it", ""
         here = next(filter(_EXISTS[self.kind], inside), None)
         if here is None:
-            expected = f"a {self.kind}: {self._listed(name)}"
             hint = did_you_mean(name, dict.fromkeys(self._neighbours(name)))
-            return _LookupProblem(expected, f"{name!r}, which is not there", hint)
+            return f"a {self.kind}: {self._listed(name)}", f"{name!r}, which is not there", hint
         if self.below_places and not any(here.is_relative_to(place) for place in self.places):
-            return _LookupProblem(f"a path below {self._listed('')}", f"{name!r}, which leads out of them")
+            return f"a path below {self._listed('')}", f"{name!r}, which leads out of them", ""
         # A link out of all of them would copy what is not the project's.
         real = Path(os.path.realpath(here))
         if not any(real.is_relative_to(os.path.realpath(top)) for top in (self.root, *self.places)):
-            return _LookupProblem(below_root, f"{name!r}, a link out of it")
+            return below_root, f"{name!r}, a link out of it", ""
         return here
 
     def _listed(self, name: str) -> str:
@@ -156,11 +151,11 @@ class _PathLookup(FrozenValue, frozen=True):
 def _raise(
     above: KeyPath, lookups: Mapping[Any, Path | _LookupProblem], task: Task | None, file: Path
 ) -> None:
-    problems = []
-    for name, lookup in lookups.items():
-        if isinstance(lookup, _LookupProblem):
-            place = _place(file, task, (*above, name))
-            problems.append(Problem(short_path(file), *place, lookup.expected, lookup.found, lookup.hint))
+    problems = [
+        Problem(short_path(file), *_place(file, task, (*above, name)), *lookup)
+        for name, lookup in lookups.items()
+        if not isinstance(lookup, Path)
+    ]
     if problems:
         raise ProblemsFound(problems)
 

@@ -57,6 +57,14 @@ class RowProblems:
         raise ProblemsFound(found)
 
 
+class RowMistake(Exception):
+    """Why a dataset, or a cell of a row, cannot be read: what is expected, what there is, and what to do."""
+
+    def __init__(self, expected: str, found: str, hint: str = "") -> None:
+        super().__init__(f"expected {expected}, found {found}")
+        self.expected, self.found, self.hint = expected, found, hint
+
+
 class Row(NamedTuple):
     """One row: its line, or its number where the table has no lines, and its values by column."""
 
@@ -212,14 +220,6 @@ def _json_list(text: str, file: str) -> Iterator[tuple[int, Any]]:
         yield line, value
 
 
-class DatasetProblem(Exception):
-    """Why a dataset cannot be read: what is expected, what there is, and what to do."""
-
-    def __init__(self, expected: str, found: str, hint: str = "") -> None:
-        super().__init__(expected)
-        self.expected, self.found, self.hint = expected, found, hint
-
-
 def is_saved_dataset(path: Path | None) -> bool:
     """Whether a folder is what ``Dataset.save_to_disk`` writes."""
     names = ("dataset_info.json", "dataset_dict.json", "state.json")
@@ -229,13 +229,13 @@ def is_saved_dataset(path: Path | None) -> bool:
 def read_dataset(source: RowSource, split: str | None, folder: Path | None) -> RowTable:
     """Read one split of a dataset, from its folder or by its name; rows are counted from 1.
 
-    Raises DatasetProblem.
+    Raises RowMistake.
     """
     try:
         # Imported here: it is an extra that most projects do not install.
         import datasets
     except ImportError:
-        raise DatasetProblem(
+        raise RowMistake(
             "the package datasets, which reads Hugging Face's datasets",
             "it is not installed",
             "pip install 'pytest-agenteval[datasets]'",
@@ -249,7 +249,7 @@ def read_dataset(source: RowSource, split: str | None, folder: Path | None) -> R
     # The hub, the network and the loading script of a dataset raise errors of any kind.
     except Exception as raised:
         reason = " ".join(f"{type(raised).__name__}: {raised}".split())[:400]
-        raise DatasetProblem("a dataset that can be read", reason) from None
+        raise RowMistake("a dataset that can be read", reason) from None
     if isinstance(found, dict):  # DatasetDict is one
         found = _one_split(found, None if folder is None else split)
     rows = [Row(number, jsonable(values)) for number, values in enumerate(found, start=1)]
@@ -262,5 +262,5 @@ def _one_split(splits: Mapping[Any, Any], split: str | None) -> Any:
     if split not in splits:
         expected = f"the name of one of the dataset's splits: {', '.join(map(str, splits))}"
         found = "none is named" if split is None else repr(split)
-        raise DatasetProblem(expected, found, "say `split: ...`")
+        raise RowMistake(expected, found, "say `split: ...`")
     return splits[split]

@@ -16,8 +16,8 @@ from pytest_agenteval.tasks.documents import STRICT_JSON, ParsedDocument, short_
 from pytest_agenteval.tasks.row_tables import (
     SCHEME,
     SUFFIXES,
-    DatasetProblem,
     Row,
+    RowMistake,
     RowProblems,
     RowTable,
     is_saved_dataset,
@@ -39,23 +39,6 @@ from pytest_agenteval.text.json_values import (
 _COLUMN = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 
 
-class UnreadableCell(ValueError):
-    """Raised for a cell that cannot be read as the template requires."""
-
-    def __init__(self, expected: str, found: str) -> None:
-        super().__init__(f"expected {expected}, found {found}")
-        self.expected, self.found = expected, found
-
-
-class TemplateProblem(NamedTuple):
-    """A problem of a template, at a key below it."""
-
-    path: KeyPath
-    expected: str
-    found: str
-    hint: str = ""
-
-
 class _Column(NamedTuple):
     """A column that a template names: the steps to its value in a row, and how the value is read."""
 
@@ -63,18 +46,21 @@ class _Column(NamedTuple):
     reading: str
 
     def value(self, row: Mapping[str, Any]) -> Any:
-        """Give the value for a row, None where it has none; raises UnreadableCell."""
+        """Give the value for a row, None where it has none; raises RowMistake."""
         value, read = value_at(row, self.steps), READINGS.get(self.reading)
         value = None if value is ABSENT else value
         return value if read is None else read(value)
 
 
 class RowTemplate:
-    """A value of a suite file that is filled in with one row after another."""
+    """A value of a suite file that is filled in with one row after another.
+
+    Each of its ``problems`` has its path below the value, what is expected, what was found, and a hint.
+    """
 
     def __init__(self, value: Any, columns: Sequence[str]) -> None:
         self.value, self._columns = value, columns
-        self.problems: list[TemplateProblem] = []
+        self.problems: list[tuple[KeyPath, str, str, str]] = []
         # Each text with columns, parsed once: what stands around them, and the columns.
         self._parsed: dict[str, tuple[list[str], list[_Column]]] = {}
         for path, text in _texts(value, ()):
@@ -83,7 +69,7 @@ class RowTemplate:
                 self._parsed[text] = pieces[0::2], [self._column(name, path) for name in pieces[1::2]]
 
     def filled(self, row: Mapping[str, Any]) -> Any:
-        """Give the value for a row; raises UnreadableCell.
+        """Give the value for a row; raises RowMistake.
 
         Where the row has no value, the key of the map or the place in the list is left out.
         """
@@ -122,10 +108,10 @@ class RowTemplate:
                 steps = parse_path(name)
         if steps[0] not in self._columns:
             known = f"a column: one of {nearest_names(name, self._columns)}"
-            self.problems.append(TemplateProblem(path, known, repr(name), did_you_mean(name, self._columns)))
+            self.problems.append((path, known, repr(name), did_you_mean(name, self._columns)))
         if reading and reading not in READINGS:
             known, hint = f"one of {', '.join(READINGS)} behind |", did_you_mean(reading, READINGS)
-            self.problems.append(TemplateProblem(path, known, repr(reading), hint))
+            self.problems.append((path, known, repr(reading), hint))
         return _Column(steps, reading)
 
 
@@ -169,7 +155,7 @@ def _number(value: Any) -> Any:
     except (ValueError, RecursionError):
         number = None
     if isinstance(number, bool) or not isinstance(number, int | float):
-        raise UnreadableCell("a number, as in 12 or 0.5", value_text(value))
+        raise RowMistake("a number, as in 12 or 0.5", value_text(value))
     return number
 
 
@@ -184,7 +170,7 @@ def _json(value: Any) -> Any:
         found = "more levels than can be read"
     except ValueError as wrong:
         found = f"{value[:60]!r} ({wrong})"
-    raise UnreadableCell("JSON", found)
+    raise RowMistake("JSON", found)
 
 
 def _list(value: Any) -> Any:
@@ -302,9 +288,7 @@ def _is_meant(row: Row, wanted: Mapping[str, Sequence[Any]]) -> bool:
 def _compiled(rows: Rows, table: RowTable, document: ParsedDocument, at: KeyPath) -> RowTemplate:
     """Make the template of a task; raises ProblemsFound where it names unknown columns."""
     compiled = RowTemplate(_template(rows, table.columns), table.columns)
-    wrong = [
-        _in_suite(document, (*at, *_KEYS.get(one.path, one.path)), *one[1:]) for one in compiled.problems
-    ]
+    wrong = [_in_suite(document, (*at, *_KEYS.get(path, path)), *what) for path, *what in compiled.problems]
     for column in (column for column in rows.where if column not in table.columns):
         known = f"a column: one of {nearest_names(column, table.columns)}"
         hint = did_you_mean(column, table.columns)
@@ -341,7 +325,7 @@ def _read_source(
         split = source.split or (rows.split if _split_is_of_dataset(rows) else None)
         try:
             table = read_dataset(source, split, folder)
-        except DatasetProblem as broken:
+        except RowMistake as broken:
             raise problem("rows", broken.expected, broken.found, broken.hint) from None
         return table, name if folder else f"{SCHEME}{name}", None
     if path is None or not path.is_file():
@@ -401,8 +385,8 @@ def _filled(
             value = template.filled(row.values)
             id = safe_id(value["id"]) if "id" in value else f"row_{row.line}"
             if not id:
-                raise UnreadableCell("a text for the task's id", repr(value.get("id", "")))
-        except UnreadableCell as cell:
+                raise RowMistake("a text for the task's id", repr(value.get("id", "")))
+        except RowMistake as cell:
             wrong.add([where.row_problem((), cell.expected, cell.found)])
             continue
         yield RowTask({**value, "id": id}, where, bucket)

@@ -29,8 +29,15 @@ from pytest_agenteval.tasks.file_names import (
     is_task_name,
     names_rows,
 )
-from pytest_agenteval.tasks.load import WORDS_OF_A_TASK, DoubtfulFile, LoadedTask, load_suite, load_tasks
-from pytest_agenteval.tasks.promoted_names import PROMOTED_FILE, promoted_beside
+from pytest_agenteval.tasks.load import (
+    PROMOTED_FILE,
+    WORDS_OF_A_TASK,
+    DoubtfulFile,
+    LoadedTask,
+    load_suite,
+    load_tasks,
+    promoted_beside,
+)
 from pytest_agenteval.tasks.referenced_files import (
     ReferencedFiles,
     data_files,
