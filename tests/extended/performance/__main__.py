@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.extended.performance import against, machine, page, peers
 from tests.extended.performance.bench import ROOT, Bench
-from tests.extended.performance.cases import ASKED, CASES, QUICK
+from tests.extended.performance.cases import ASKED, CASES, COUNTED, QUICK
 from tests.extended.performance.measuring import ProgramFailed
 from tests.extended.performance.options import parser
 from tests.extended.performance.rows import Row
@@ -25,11 +25,12 @@ def main() -> None:
     """Do what the arguments say."""
     given = parser().parse_args()
     if given.list:
-        print("\n".join([*CASES, *(f"{name} (only where it is named, or with --all)" for name in ASKED)]))
+        named = (f"{name} (only where it is named, or with --all)" for name in ASKED)
+        print("\n".join([*CASES, *COUNTED, *named]))
         return
-    if unknown := set(given.case) - CASES.keys() - ASKED.keys():
+    if unknown := set(given.case) - {*CASES, *COUNTED, *ASKED}:
         raise SystemExit(
-            f"no such case: {', '.join(sorted(unknown))}; there are {', '.join([*CASES, *ASKED])}"
+            f"no such case: {', '.join(sorted(unknown))}; there are {', '.join([*CASES, *COUNTED, *ASKED])}"
         )
     if given.write and (given.case or given.against):
         raise SystemExit("--write puts the whole table into a page: name no case with it, and no --against")
@@ -56,9 +57,10 @@ def _table(given: argparse.Namespace, place: Path) -> str:
 
 
 def _rows(given: argparse.Namespace, bench: Bench) -> Iterator[Row]:
-    for name in given.case or [*CASES, *(ASKED if given.all else ())]:
+    for name in given.case or [*CASES, *COUNTED, *(ASKED if given.all else ())]:
         _begin(name)
-        rows = CASES[name].measure(bench, given.rounds) if name in CASES else ASKED[name](bench)
+        counted = {**COUNTED, **ASKED}
+        rows = CASES[name].measure(bench, given.rounds) if name in CASES else counted[name](bench)
         for row in rows:
             print("    " + " | ".join(filter(None, row.cells())), file=sys.stderr, flush=True)
             yield row

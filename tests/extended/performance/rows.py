@@ -54,6 +54,8 @@ def amount(figure: float, unit: str) -> str:
 
 
 def _number(figure: float) -> str:
+    if isinstance(figure, int):
+        return f"{figure:,}"
     return f"{figure:,.0f}" if abs(figure) >= 100 else f"{figure:.3g}" if abs(figure) < 1 else f"{figure:.2f}"
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from tests.extended.performance import against, page, peers
 from tests.extended.performance.__main__ import main
+from tests.extended.performance.cases.house import lines_by_kind
 from tests.extended.performance.measuring import ProgramFailed, Taken
 from tests.extended.performance.program import Program, Rounds, carry_out
 from tests.extended.performance.rows import Row, alone, beyond, ratio
@@ -42,7 +43,7 @@ def test_a_difference_is_told_in_the_unit_of_its_sides() -> None:
 
     assert row.cells() == (
         *("unused", "225 ms", "plain pytest: 200 ms", "25.00 ms", "20.00 to 30.00"),
-        *("≤ 15.00 ms", "**no**"),
+        *("≤ 15 ms", "**no**"),
     )
 
 
@@ -76,10 +77,10 @@ def test_the_table_counts_the_goals_that_hold() -> None:
     lines = page.table(rows).splitlines()
 
     assert lines[2:6] == [
-        "| a |  |  | 1.00 x |  | ≤ 1.00 x | yes |",
-        "| b |  |  | 2.00 x |  | ≤ 1.00 x | **no** |",
-        "| c |  |  | 2.00 |  |  |  |",
-        "| d |  |  | not installed |  | ≤ 1.00 |  |",
+        "| a |  |  | 1 x |  | ≤ 1 x | yes |",
+        "| b |  |  | 2 x |  | ≤ 1 x | **no** |",
+        "| c |  |  | 2 |  |  |  |",
+        "| d |  |  | not installed |  | ≤ 1 |  |",
     ]
     assert lines[-1] == "1 of 2 goals that could be looked at hold."
 
@@ -250,3 +251,10 @@ def test_cases_that_are_not_there_are_refused() -> None:
 
     assert done.returncode == 1
     assert done.stderr.startswith("no such case: unsed; there are unused, first, trials,")
+
+
+def test_lines_are_counted_by_kind() -> None:
+    """A text by itself is a docstring, an import counts with all its lines, other lines are code."""
+    source = '"""One\n\ntwo."""\n\nfrom os import (\n    path,\n)\n\n# why\nx = """\n\n"""  # beside\n'
+
+    assert lines_by_kind(source) == {"docstring": 3, "blank": 3, "import": 3, "comment": 1, "code": 2}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
 from tests.extended.performance.bench import Bench, Case
+from tests.extended.performance.cases.house import house
 from tests.extended.performance.cases.live import DIRECT, LITELLM, TOOLS
 from tests.extended.performance.cases.offline import FIRST, TRIALS, UNUSED, WORKERS
 from tests.extended.performance.cases.others import addresses, cards, floor, large, many, thinking
@@ -28,6 +29,9 @@ CASES: Mapping[str, Case] = {
     "readers": READERS,
 }
 """Those of the table."""
+
+COUNTED: Mapping[str, Asked] = {"house": house}
+"""Those of the table whose figures are counted, not timed."""
 
 ASKED: Mapping[str, Asked] = {
     "floor": floor,

@@ -18,9 +18,9 @@ from tests.extended.performance.rows import Row, alone, beyond, ratio
 from tests.loopback.served import serving
 
 QUESTIONS, AT_ONCE = 500, 64
-LOOPS = 200
+LOOPS, ITEMS = 200, 2_000
 ANSWER = "The answer is 42."
-PEERS = {"pydantic-evals": 0.6, "inspect_ai": 0.3, "deepeval": None}
+PEERS = {"pydantic-evals": 0.3, "inspect_ai": 0.12, "deepeval": None}
 LOOP_PEERS = {"pydantic-evals": 0.6, "inspect_ai": None}
 BESIDE = {
     "pydantic-evals": "pydantic-evals with pydantic-ai",
@@ -57,13 +57,14 @@ class Provider:
 
 
 @contextmanager
-def _provider(latency_ms: int, *, tools: bool = False) -> Iterator[Provider]:
+def served_model(latency_ms: int, *, tools: bool = False) -> Iterator[Provider]:
+    """Serve a model in a process of its own; with ``tools`` it calls a tool before it answers."""
     tool = ("add", '{"a": 40, "b": 2}') if tools else None
     with serving(latency_ms, ANSWER, tool) as address:
         yield Provider(address)
 
 
-def _asking(bench: Bench, provider: Provider, way: str, count: int, *, tools: bool = False) -> Program | str:
+def asking(bench: Bench, provider: Provider, way: str, count: int, *, tools: bool = False) -> Program | str:
     """Give our run of so many questions; or why it cannot be asked that way."""
     said = bench.ways()[way]
     if isinstance(said, str):
@@ -87,18 +88,18 @@ def _asked(provider: Provider, requests: int) -> dict[str, Any]:
 
 @contextmanager
 def _direct(bench: Bench) -> Iterator[Programs]:
-    with _provider(200) as provider:
+    with served_model(200) as provider:
         asked, more = provider.address, _asked(provider, QUESTIONS)
         yield {
             "bare aiohttp": bench.bare("aiohttp", "chat", QUESTIONS, asked, **more),
-            "ours, direct": _asking(bench, provider, "direct", QUESTIONS),
+            "ours, direct": asking(bench, provider, "direct", QUESTIONS),
             **dict(bench.beside(tuple(PEERS), "chat", QUESTIONS, asked, **more)),
         }
 
 
 def _direct_rows(rounds: Rounds) -> Iterator[Row]:
     what = "500 x 200 ms at 64, direct"
-    yield from _beside(rounds, what, "ours, direct", ("bare aiohttp", "bare aiohttp loop", 1.25))
+    yield from _beside(rounds, what, "ours, direct", ("bare aiohttp", "bare aiohttp loop", 1.3))
     for name, goal in PEERS.items():
         yield from _beside(rounds, what, "ours, direct", (f"{name} {QUESTIONS}", BESIDE[name], goal))
     yield alone(f"{what}: peak", rounds.each("ours, direct", "peak"), "MiB", 100)
@@ -116,11 +117,11 @@ def _beside(rounds: Rounds, what: str, ours: str, other: tuple[str, str, float |
 
 @contextmanager
 def _litellm(bench: Bench) -> Iterator[Programs]:
-    with _provider(200) as provider:
+    with served_model(200) as provider:
         more = _asked(provider, QUESTIONS)
         yield {
             "bare litellm": bench.bare("litellm", "chat", QUESTIONS, provider.address, **more),
-            "ours, litellm": _asking(bench, provider, "litellm", QUESTIONS),
+            "ours, litellm": asking(bench, provider, "litellm", QUESTIONS),
         }
 
 
@@ -133,19 +134,24 @@ def _litellm_rows(rounds: Rounds) -> Iterator[Row]:
 
 @contextmanager
 def _tools(bench: Bench) -> Iterator[Programs]:
-    with _provider(50, tools=True) as provider:
+    beside = {count: suites.write(bench.place / f"beside_{count}", count, 100) for count in (1, ITEMS)}
+    plain = {f"pytest {count}": bench.plain(folder, "test_plain.py") for count, folder in beside.items()}
+    with served_model(50, tools=True) as provider:
         asked, more = provider.address, _asked(provider, 2 * LOOPS)
         yield {
             "bare aiohttp, tool": bench.bare("aiohttp", "tools", LOOPS, asked, **more),
-            "ours, tool": _asking(bench, provider, "direct", LOOPS, tools=True),
+            "ours, tool": asking(bench, provider, "direct", LOOPS, tools=True),
             **dict(bench.beside(tuple(LOOP_PEERS), "tools", LOOPS, asked, **more)),
+            **plain,
         }
 
 
 def _tools_rows(rounds: Rounds) -> Iterator[Row]:
     what = "200 tool loops of 2 turns x 50 ms at 64, direct"
     ours, bare = (rounds.each(name, "cpu") / LOOPS * 1000 for name in ("ours, tool", "bare aiohttp, tool"))
-    yield beyond(f"{what}: CPU per trial", ours, bare, "bare aiohttp loop", "ms", 2)
+    yield beyond(f"{what}: CPU per trial", ours, bare, "bare aiohttp loop", "ms")
+    item = (rounds.each(f"pytest {ITEMS}", "cpu") - rounds.each("pytest 1", "cpu")) / (ITEMS - 1) * 1000
+    yield ratio(f"{what}: CPU per trial beyond that loop", ours - bare, item, "plain item", "ms", 3.3)
     for name, goal in LOOP_PEERS.items():
         yield from _beside(rounds, what, "ours, tool", (f"{name} {LOOPS}", BESIDE[name], goal))
 
