@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextvars
 import os
 import threading
-import time
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -20,7 +19,7 @@ from socket import MSG_PEEK
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urljoin, urlsplit
 
-from pytest_agenteval.cassettes.http.exchange import failed_response, failure_text, is_failure
+from pytest_agenteval.cassettes.http.exchange import Exchange, failure_text, is_failure
 from pytest_agenteval.cassettes.http.loopback_address import (
     HOP_BY_HOP,
     HOST,
@@ -31,9 +30,8 @@ from pytest_agenteval.cassettes.http.loopback_address import (
     Upstream,
     forwarded_headers,
 )
-from pytest_agenteval.cassettes.http.messages import on_the_wire, recordable_request, recordable_response
+from pytest_agenteval.cassettes.http.messages import on_the_wire, recordable_request
 from pytest_agenteval.cassettes.http.scope import (
-    BROKE_OFF,
     GIVEN_UP,
     OWN_ADDRESSES,
     NothingSent,
@@ -47,6 +45,9 @@ from pytest_agenteval.text.secret_forms import MARK, worth_hiding
 
 if TYPE_CHECKING:
     from pytest_agenteval.cassettes.http.messages import Pairs
+
+
+BROKEN = "the trial is broken: nothing more is answered"
 
 
 class LoopbackExchange:
@@ -65,10 +66,9 @@ class LoopbackExchange:
         self._url = upstream.url_of(path)
         self._headers = upstream.without_dummies(forwarded_headers(headers))
         self._signature = upstream.signature()
-        self._began = 0.0
-        self._first_byte_s: float | None = None
         self._upgrades = any(name.lower() == "upgrade" for name, _ in headers)
         self.request = recordable_request(method, self._url, self._headers, body)
+        self.sent: Exchange
 
     def unsent(self) -> Response | None:
         """Give the response that needs no sending, be it recorded or a refusal; None to send the request."""
@@ -85,8 +85,7 @@ class LoopbackExchange:
         # No caller in this thread handles it: it is passed to the code that runs the program.
         except Exception as broken:
             address.note_broken(broken)
-            line = "the trial is broken: nothing more is answered"
-            return refusal(400, "trial_broken", line, self.request)
+            return refusal(400, "trial_broken", BROKEN, self.request)
         # A limit of the trial is a BaseException, which ends an agent that runs in this process.
         except BaseException as reached:
             address.note_limit(reached)
@@ -107,28 +106,23 @@ class LoopbackExchange:
     def send(self, connections: Connections) -> IncomingResponse:
         """Send it with the real key, and give the response that begins; raises one of ``Unanswered``."""
         headers = [*self._headers, *self._signature.items()]
-        self._began = time.monotonic()
+        self.sent = Exchange(self._address.scope, self.request, self._method)
         incoming = connections.send(
             self._method, self._url, headers, self._body, is_awaited=lambda: not self._address.closed
         )
         self._address.note_response(connections)
         cleaned = [(name, self.clean(value.encode("latin-1", "replace"))) for name, value in incoming.headers]
         incoming.headers = [(name, value.decode("latin-1")) for name, value in cleaned]
+        self.sent.begin(incoming.status, incoming.reason, incoming.headers)
         return incoming
 
-    def note_part(self) -> None:
-        if self._first_byte_s is None:
-            self._first_byte_s = time.monotonic() - self._began
-
-    def record(self, incoming: IncomingResponse, raw: bytes) -> Response:
-        """Record the response, and give it as the program gets it."""
-        response = recordable_response(self._method, incoming.status, incoming.reason, incoming.headers, raw)
-        if not self._address.scope.closed:
-            try:
-                self._address.scope.record(self.request, response, self._first_byte_s)
-            except BaseException as broken:
-                self._address.note_broken(broken)
-        return self.with_own_address(response)
+    def record(self, raw: bytes) -> Response:
+        """Record the response, which is whole, and give it as the program gets it."""
+        try:
+            return self.with_own_address(self.sent.end(raw))
+        except BaseException as broken:
+            self._address.note_broken(broken)
+            return refusal(400, "trial_broken", BROKEN, self.request)
 
     def clean(self, data: bytes) -> bytes:
         """Give a body without the key that was sent: a provider may repeat it."""
@@ -161,25 +155,15 @@ class LoopbackExchange:
         self._address.failures.append(line)
         # The end of the trial cuts its requests: that is no failure of the provider's.
         if self._address.closed:
-            self.cut(Response(0, GIVEN_UP))
+            self.sent.cut(GIVEN_UP)
         else:
-            self.fail(Response(0, line), failed)
+            self.sent.fail(failed)
         return self._unreachable(line)
 
     def _unreachable(self, line: str) -> Response:
         # Without the headers of a refusal, which tell clients not to try again.
         response = refusal(502, "unreachable", line, self.request)
         return replace(response, headers={"Content-Type": "application/json"})
-
-    def fail(self, cut: Response, failed: BaseException) -> None:
-        """Record that no whole response came: ``cut`` is what came of it."""
-        if not self._address.scope.closed:
-            self._address.scope.fail(self.request, cut, failed_response(failed))
-
-    def cut(self, response: Response) -> None:
-        """Note that no whole response came; status 0 is that of none at all."""
-        if not self._address.scope.closed:
-            self._address.scope.cut(self.request, response)
 
     def with_own_address(self, response: Response) -> Response:
         """Give a response whose redirects lead back to the trial's own address."""
@@ -290,9 +274,9 @@ class LoopbackRequests(BaseHTTPRequestHandler):
                 body = incoming.whole()
                 # A program that no longer waits got no reply: its client has timed out.
                 if self._is_left:
-                    exchange.cut(Response(0, GIVEN_UP))
+                    exchange.sent.cut(GIVEN_UP)
                     return None
-                return exchange.record(incoming, exchange.clean(body))
+                return exchange.record(exchange.clean(body))
         except Unanswered as failed:
             return exchange.unanswered(failed)
         self._hand_on(exchange, incoming)
@@ -311,18 +295,15 @@ class LoopbackRequests(BaseHTTPRequestHandler):
         whole = bytearray()
         try:
             for chunk in exchange.clean_parts(incoming.chunks()):
-                exchange.note_part()
+                exchange.sent.note_part(chunk)
                 whole += chunk
                 self._write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
         except Unanswered as failed:
-            cut = recordable_response(
-                self.command, incoming.status, BROKE_OFF, incoming.headers, bytes(whole), whole=False
-            )
-            exchange.fail(cut, failed)
+            exchange.sent.fail(failed, bytes(whole))
             # The last chunk is missing: by the closed connection the client sees that the body is not whole.
             self.close_connection = True
             return
-        exchange.record(incoming, bytes(whole))
+        exchange.record(bytes(whole))
         self._write(b"0\r\n\r\n")
 
     def _send(self, response: Response) -> None:
