@@ -40,8 +40,8 @@ Watchers: TypeAlias = Mapping[str, Callable[..., None]]
 """Functions by the name of an audit event: each is called with its arguments, and forbids it by raising."""
 
 
-def watch(watchers: Watchers) -> None:
-    """Have these called at each of their events from now on."""
+def watch() -> None:
+    """Have ``WATCHERS`` called at each of their events from now on."""
     # By an audit hook, and not by patching the class of sockets: guards such as pytest-socket replace what
     # stands there. Python cannot remove a hook, so the process has one, which finds its tables here.
     tables: list[Watchers] | None = getattr(sys, _TABLES, None)
@@ -56,14 +56,13 @@ def watch(watchers: Watchers) -> None:
                     table[event](*args)
 
         sys.addaudithook(hook)
-    if watchers not in tables:
-        tables.append(watchers)
+    if WATCHERS not in tables:
+        tables.append(WATCHERS)
 
 
-def stop_watching(watchers: Watchers) -> None:
-    tables: list[Watchers] = getattr(sys, _TABLES, [])
-    if watchers in tables:
-        tables.remove(watchers)
+def stop_watching() -> None:
+    with suppress(AttributeError, ValueError):
+        getattr(sys, _TABLES).remove(WATCHERS)
 
 
 _accepted: WeakSet[Any] = WeakSet()
@@ -157,17 +156,6 @@ def _refuse_naming(address: Any) -> None:
 
 
 _refuse_sent = _in_replay(_refuse_sending)
-
-SOCKET_WATCHERS: Watchers = {
-    "socket.connect": _in_replay(_refuse_connecting),
-    "socket.sendto": _refuse_sent,
-    "socket.sendmsg": _refuse_sent,
-    "socket.getaddrinfo": _in_replay(_refuse_looking_up),
-    "socket.gethostbyname": _in_replay(_refuse_looking_up),
-    "socket.gethostbyaddr": _in_replay(_refuse_naming),
-    "socket.getnameinfo": _in_replay(_refuse_naming),
-}
-"""Connections that Python opens, before they are opened, and names that it looks up."""
 
 
 def _refuse(uri: str) -> None:
@@ -301,14 +289,9 @@ def _note_program(program: str) -> None:
         scope.note(STARTED_PROGRAM, PurePath(program).name or program)
 
 
-def _note_spawn(path: Any, *_: Any) -> None:
+def _note_spawn(path: Any = "fork", *_: Any) -> None:
     if not _called_by(_SEEN_BEFORE, 3):
         _note_program(_fs_text(path))
-
-
-def _note_fork() -> None:
-    if not _called_by(_SEEN_BEFORE, 3):
-        _note_program("fork")
 
 
 # Set by pytest itself, four times for each test.
@@ -347,17 +330,26 @@ def _note_change(what: str) -> None:
         scope.note(CHANGED_PROCESS, what)
 
 
-PROCESS_WATCHERS: Watchers = {
+WATCHERS: Watchers = {
+    # Connections that Python opens, before they are opened, and names that it looks up.
+    "socket.connect": _in_replay(_refuse_connecting),
+    "socket.sendto": _refuse_sent,
+    "socket.sendmsg": _refuse_sent,
+    "socket.getaddrinfo": _in_replay(_refuse_looking_up),
+    "socket.gethostbyname": _in_replay(_refuse_looking_up),
+    "socket.gethostbyaddr": _in_replay(_refuse_naming),
+    "socket.getnameinfo": _in_replay(_refuse_naming),
+    # Programs that this process starts, and changes that all of its trials see.
     "os.system": lambda command: _note_program(_first_word(command)),
     "os.posix_spawn": _note_spawn,
     "os.spawn": lambda mode, path, *_: _note_program(_fs_text(path)),
     "os.startfile": lambda path, *_: _note_program(_first_word(path)),
-    **dict.fromkeys(FORK_EVENTS, _note_fork),
+    **dict.fromkeys(FORK_EVENTS, _note_spawn),
     "os.putenv": _note_variable,
     "os.unsetenv": _note_variable,
     "os.chdir": _note_folder,
 }
-"""Events of programs that this process starts, and of changes that all of its trials see."""
+"""What is called at which audit event."""
 
 
 def _called_by(modules: tuple[str, ...], depth: int) -> bool:

@@ -114,8 +114,7 @@ _finder = _PatchFinder()
 
 def install() -> None:
     """Patch the libraries that are imported, each once, and from now on those that are imported later."""
-    patch_system.watch(patch_system.SOCKET_WATCHERS)
-    patch_system.watch(patch_system.PROCESS_WATCHERS)
+    patch_system.watch()
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
     # Imported before the lock is taken: another thread may hold the import lock of a module that a patch
@@ -146,8 +145,7 @@ def install() -> None:
 
 def remove() -> None:
     """Put back what was there, where nobody else has patched it since."""
-    patch_system.stop_watching(patch_system.SOCKET_WATCHERS)
-    patch_system.stop_watching(patch_system.PROCESS_WATCHERS)
+    patch_system.stop_watching()
     with suppress(ValueError):
         sys.meta_path.remove(_finder)
     with _lock:
