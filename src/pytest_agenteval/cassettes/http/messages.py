@@ -14,7 +14,7 @@ from typing import Any
 from pytest_agenteval.cassettes.interaction import Request, Response, bytes_of
 from pytest_agenteval.text.secret_forms import MARK
 
-Headers = Iterable[tuple[str, str]]
+Pairs = Iterable[tuple[str, str]]
 
 _SERVER_SENT = "text/event-stream"
 _LINES = frozenset(
@@ -28,19 +28,19 @@ _WHOLE = frozenset({"application/json", "text/html", "text/xml", "application/xm
 _SERVER_SENT_EVENT = re.compile(rb".+?(?:\r\n\r\n|\n\n|\r\r|\Z)", re.S)
 
 
-def is_event_stream(headers: Headers) -> bool:
+def is_event_stream(headers: Pairs) -> bool:
     """Whether a body consists of events, each of use as soon as it comes."""
     return _content_type(headers) in _EVENTS
 
 
-def comes_in_parts(headers: Headers) -> bool:
+def comes_in_parts(headers: Pairs) -> bool:
     """Whether parts of a body may be of use before its end: of events, and of what tells no length."""
     listed = list(headers)
     kind, sized = _content_type(listed), any(name.lower() == "content-length" for name, _ in listed)
     return kind in _EVENTS or not (sized or kind in _WHOLE)
 
 
-def split_events(headers: Headers, raw: bytes) -> list[bytes]:
+def split_events(headers: Pairs, raw: bytes) -> list[bytes]:
     """Give a body of events one by one, all other bodies in one piece."""
     kind = _content_type(headers)
     if kind == _SERVER_SENT:
@@ -67,14 +67,12 @@ def _frames(raw: bytes) -> Iterator[bytes]:
         raw = raw[length:]
 
 
-def _content_type(headers: Headers) -> str:
+def _content_type(headers: Pairs) -> str:
     for name, value in headers:
         if name.lower() == "content-type":
             return value.partition(";")[0].strip().lower()
     return ""
 
-
-Pairs = Iterable[tuple[str, str]]
 
 # These headers say how a body travelled. It is recorded as it was once it had arrived.
 _OF_TRAVEL = frozenset({"content-length", "transfer-encoding", "connection", "keep-alive"})

@@ -29,6 +29,7 @@ from pytest_agenteval.cassettes.http.scope import (
 from pytest_agenteval.text.errors import LimitIgnored, RequestRefused
 
 PatchPoints: TypeAlias = Iterator[tuple[Any, str, Callable[[Any], Any]]]
+"""Functions to patch: owner and name of each, and what makes our function of the real one."""
 
 
 def thread_patch_points(threading: Any) -> PatchPoints:

@@ -14,14 +14,13 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from pytest_agenteval.cassettes.http import patch_system, patch_threads
+from pytest_agenteval.cassettes.http.patch_threads import PatchPoints
 from pytest_agenteval.cassettes.http.scope import ModelTrafficHandler, Scope, current, scoped
 
 if TYPE_CHECKING:
     from pytest_agenteval.cassettes.request_matching import CallMatcher, ParamMatchers
     from pytest_agenteval.cassettes.tape import Tape
 
-PatchPoints: TypeAlias = Iterator[tuple[Any, str, Callable[[Any], Any]]]
-"""Functions to patch: owner and name of each, and what makes our function of the real one."""
 MakePoints: TypeAlias = Callable[[Any], PatchPoints]
 
 
