@@ -102,21 +102,6 @@ def answer(tape: ToolTape, used: Tool, **args: Any) -> TapedAnswer:
     return asyncio.run(tape.answer(ToolCall("c", 1, 0, used.spec.name, args), used, make))
 
 
-def test_a_call_meets_its_tape_once(tmp_path: Path) -> None:
-    """Played, missed without being made, made and recorded: one question, and the answer says which."""
-    held = tool_interaction("places", {"keyword": "a"}, result="held")
-    replay, _ = tape(tmp_path, held)
-    played, missed = answer(replay, tool(), keyword="a"), answer(replay, tool(), keyword="b")
-    assert (played.tape, played.result.value, played.misses) == ("hit", "held", ())
-    assert (missed.tape, missed.result.error and missed.result.error.type) == ("miss", "not_recorded")
-    assert [miss.problem.path for miss in missed.misses] == [("places(keyword='b', size=15)",)]
-
-    recording, library = tape(tmp_path, mode="new_episodes")
-    assert [answer(recording, tool(), keyword=word).tape for word in "ab"] == ["hit", "live"]
-    library.save()
-    assert ask(tape(tmp_path)[0], tool(), keyword="b") == "made"
-
-
 def test_a_call_is_accepted_by_the_rules_of_its_parameters(tmp_path: Path) -> None:
     """White space and a metre more are no other question; another size is."""
     opened, _ = tape(
@@ -199,14 +184,6 @@ def test_tools_that_share_an_address_never_play_each_others_recordings(tmp_path:
     assert ask(opened, parks, keyword="서울역") is None
     assert ask(opened, any_kind, keyword="서울역") is None
     assert ask(opened, cafes, keyword="서울역") == ["cafe"]
-
-
-def test_tools_of_one_schema_never_play_each_others_calls(tmp_path: Path) -> None:
-    """Two tools that take the same and say nothing of a wire are two tools."""
-    opened, _ = tape(tmp_path, tool_interaction("places", {"keyword": "서울 역"}, result="places"))
-
-    assert ask(opened, tool("places"), keyword="서울역") == "places"
-    assert ask(opened, tool("routes"), keyword="서울역") is None
 
 
 def test_shared_cassettes_are_asked_after_the_trials_own(tmp_path: Path) -> None:

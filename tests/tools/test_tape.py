@@ -168,14 +168,3 @@ def test_a_provider_that_could_not_be_reached_cannot_be_reached_in_a_replay(tmp_
     assert results[0].type == "unreachable"
 
 
-def test_arguments_of_which_no_request_can_be_made_are_the_agents_mistake(tmp_path: Path) -> None:
-    """It is told so, whether or not anything is recorded."""
-
-    class Refusing:
-        def request(self, args: Mapping[str, Any]) -> Request:
-            raise ToolFailed("name no address", "bad_arguments")
-
-    box = ToolBox(Recorder(lambda: 0.0), tape=tape_of(tmp_path / "t.yaml", "none"))
-    box.offer(Tool(ToolSpec("get", taped=True), Search(), wire=Refusing()))  # type: ignore[arg-type]  # enough
-
-    assert call(box, "get").error == ToolError("bad_arguments", "name no address")

@@ -20,7 +20,7 @@ from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.tasks.task_spec import Count, Map, Named, Number, Positive, Spec, expects
 from pytest_agenteval.tasks.validation import value_text
 from pytest_agenteval.text.errors import KeyPath, did_you_mean
-from pytest_agenteval.tools.request_values import TemplateValue, TextTemplate, compile_value, is_chosen
+from pytest_agenteval.tools.request_values import TemplateValue, compile_value, is_chosen
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"]
 # Providers of models accept no other names of tools.
@@ -422,11 +422,9 @@ def _address_problems(tool: ToolDeclaration, provider: ProviderSpec | None) -> I
             *tool.parameters.get("required", ()),
             *(name for name, shape in tool.parameters.get("properties", {}).items() if "default" in shape),
         }
-        for piece in TextTemplate(str(text)).pieces:
-            if piece.name and piece.default is None and piece.name not in sure:
-                expected = "required parameters, or a value for an absent one, as in {unit=1}"
-                found = f"the optional parameter {piece.name!r}"
-                yield DeclarationProblem(("request", "url"), expected, found)
+        for name in compile_value(str(text)).sure_of(sure):
+            expected = "required parameters, or a value for an absent one, as in {unit=1}"
+            yield DeclarationProblem(("request", "url"), expected, f"the optional parameter {name!r}")
 
 
 def _url_problems(path: KeyPath, url: str, provider: ProviderSpec | None) -> Iterator[DeclarationProblem]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from pytest_agenteval.records.record import FrozenValue
@@ -28,6 +28,10 @@ class TemplateValue:
         """Give the value for a call, or ABSENT."""
         return self.constant
 
+    def sure_of(self, sure: Collection[str]) -> tuple[str, ...]:
+        """Give the arguments that the value needs, without those that are ``sure`` to be there."""
+        return ()
+
 
 class ArgumentValue(TemplateValue):
     """One argument, in its own type."""
@@ -38,6 +42,9 @@ class ArgumentValue(TemplateValue):
 
     def write(self, args: Args, secrets: SecretLookup) -> Any:
         return args.get(self._name, self._default)
+
+    def sure_of(self, sure: Collection[str]) -> tuple[str, ...]:
+        return () if self._name in sure or self._default is not ABSENT else (self._name,)
 
 
 class TemplatePiece(FrozenValue, frozen=True):
@@ -68,6 +75,10 @@ class TextTemplate(TemplateValue):
             else:
                 texts.append(secrets(piece.secret) if piece.secret else piece.text)
         return "".join(texts)
+
+    def sure_of(self, sure: Collection[str]) -> tuple[str, ...]:
+        required = [piece.name for piece in self.pieces if piece.name and piece.default is None]
+        return tuple(name for name in required if name not in sure)
 
 
 class TableValue(TemplateValue):
