@@ -118,10 +118,7 @@ def pytest_agenteval_register(registry):
 
 REFUSED = [
     ("typed", "{tune: dry}", "settings.tune", "one of size, tone", "unknown key 'tune'", "'tone'?"),
-    ("typed", "{size: big}", "settings.size", "a valid integer", "'big' (text)"),
-    ("typed", "{tone: hot}", "settings.tone", "'dry' or 'wet'", "'hot' (text)"),
-    ("makes", "{size: 3.5}", "settings.size", "a valid integer", "3.5 (number)"),
-    ("model", "{size: 0}", "settings.size", "greater than or equal to 1", "0 (number)"),
+    ("makes", "{tune: 3.5}", "settings.tune", "one of size", "unknown key 'tune'"),
     ("placed", "{tone: dry}", "agent", "an agent: a class", "Placed, whose tone cannot be given by name"),
     (
         "{call: bots:acts}",
@@ -130,10 +127,7 @@ REFUSED = [
         "parameters that are filled by their names: question",
         "bots:acts(tone)",
     ),
-    ("{call: bots:acts}", "{tone: x, size: big}", "settings.size", "a valid integer", "'big' (text)"),
     ("{call: bots:takes_any}", "{question: x}", "settings.question", "no setting: ", "'question'"),
-    ("{call: bots:Model}", "{size: 0}", "settings.size", "greater than or equal to 1", "0 (number)"),
-    ("{call: bots:Model}", "{size: 2}", "settings.size", "settings that bots:Model takes", "sizes are odd"),
     ("{call: bots:Data}", "{size: big}", "settings.size", "a valid integer", "'big' (text)"),
     ("{call: bots:Made}", "{tune: x}", "settings.tune", "one of tone", "unknown key 'tune'", "'tone'?"),
     ("{call: bots:Idle}", "{}", "agent", "package.module:name of what acts", "bots:Idle is <class"),
@@ -197,11 +191,12 @@ def test_what_a_constructor_refuses_is_told_without_a_traceback(pytester: pytest
     write(pytester.path, a_suite("a", "inherits", of_task="settings:\n  tune: dry\n"))
     write(pytester.path, a_suite("b", "{call: bots:AnyOf}", of_suite="settings: {tune: dry}\n"))
     write(pytester.path, a_suite("c", "inherits", of_suite="defaults:\n  settings: {size: big}\n"))
+    write(pytester.path, a_suite("d", "model", of_task="settings: {size: 2}\n"))
     pytester.syspathinsert()
 
     result = run(pytester, "evals")
 
-    result.assert_outcomes(errors=3)
+    result.assert_outcomes(errors=4)
     told = [
         "file_problem: evals/a/t.yaml:4: settings",
         "  expected: settings that the agent 'inherits' can be made with",
@@ -210,6 +205,8 @@ def test_what_a_constructor_refuses_is_told_without_a_traceback(pytester: pytest
         """  found:    {"tune":"dry"}, and it raised TypeError: only tone (*bots.py:*)""",
         "file_problem: evals/c/suite.yaml:5: defaults.settings",
         """  found:    {"size":"big"}, and it raised TypeError: *""",
+        "file_problem: evals/d/t.yaml:4: settings",
+        """  found:    {"size":2}, and it raised ValidationError: *""",
     ]
     result.stdout.fnmatch_lines(told)
     result.stdout.no_fnmatch_line("*Traceback*")

@@ -168,8 +168,6 @@ def _agent_setting_problems(
         find_config_problems(name, factory, settings)
         or _unaccepted_settings(factory, settings)
         or (find_config_problems(name, makes, own) if own else ())
-        or _model_problems(name, makes or factory, own)
-        or tuple(_untyped_problems(name, factory, settings))
     )
 
 
@@ -186,45 +184,6 @@ def _unaccepted_settings(factory: Any, settings: Mapping[str, Any]) -> tuple[Con
     # ``parameter_problems`` of a user's function finds those that nothing fills.
     lacking = [] if hasattr(factory, "filled") else [key for key in needed if key not in settings]
     return (*unknown, *map(_missing_setting, lacking))
-
-
-def _model_problems(name: str, factory: Any, settings: Mapping[str, Any]) -> tuple[ConfigProblem, ...]:
-    """Give the settings that a pydantic model refuses; nothing for any other factory."""
-    if not isinstance(factory, type) or not hasattr(factory, "model_validate"):
-        return ()
-    from pydantic import ValidationError
-
-    try:
-        factory(**settings)
-    except ValidationError as error:
-        return tuple(_from_pydantic(name, each, settings) for each in error.errors(include_url=False))
-    except Exception:  # a validator of the author's own raises, and will raise again when the trial begins
-        return ()
-    return ()
-
-
-def _untyped_problems(name: str, factory: Any, settings: Mapping[str, Any]) -> Iterator[ConfigProblem]:
-    """Give the settings that do not have the types of a function's parameters."""
-    # A parameter without a type takes anything, as does one whose type pydantic cannot read.
-    if not settings or is_dataclass(factory):
-        return
-    try:
-        parameters = inspect.signature(factory, eval_str=True).parameters.values()
-    except Exception:  # there is no signature, or a hint that cannot be evaluated here
-        return
-    for each in parameters:
-        key, kind = each.name, each.annotation
-        is_named = each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY) and key in settings
-        if not is_named or kind is inspect.Parameter.empty or isinstance(kind, str):
-            continue
-        try:
-            fits = _is_plain(kind)
-            convert(settings[key], kind if fits else Any)
-        except Exception:  # pydantic explains it
-            fits = False
-        # For a union, only the error of the first branch is reported.
-        for problem in () if fits else _type_problems(name, kind, settings[key])[:1]:
-            yield problem.below(key)
 
 
 def problem_of_refusal(name: str, refused: object) -> ConfigProblem:
