@@ -118,23 +118,6 @@ def test_a_part_of_a_suite_is_compared_with_its_like(pytester: pytest.Pytester) 
     assert result.ret == 0
 
 
-def test_how_much_is_shown_is_for_pytests_own_options(pytester: pytest.Pytester) -> None:
-    """-v shows the whole comparison, -q the verdict and the gate."""
-    write_tried_greeters(pytester)
-    set_mood(pytester.path, "tired", task_names("night"))
-
-    quiet = greet(pytester, "-q", "--agent-baseline=latest").outlines
-    set_mood(pytester.path, "fine", ())
-    talkative = str(greet(pytester, "-v", "--agent-baseline=latest").stdout)
-
-    assert any(WORSE in line for line in quiet)
-    assert not any(line.startswith("  greetings with nop") for line in quiet)
-    assert "gate: broken: night is worse (1.00 -> 0.00)" in quiet
-    assert "one bucket accounts for all of it: night (0.00 -> 1.00)" in " ".join(talkative.split())
-    assert "  bucket " in talkative
-    assert "Mended (none passed, now all do): night_0, night_1" in talkative
-
-
 def test_the_project_and_the_environment_may_name_it(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -92,34 +92,3 @@ def test_lines_say_the_same_wherever_and_however_a_run_is_carried_out(
         assert {name: (entry.file, entry.digests) for name, entry in again.items()} == {
             name: (entry.file, entry.digests) for name, entry in expected.items()
         }, how
-
-
-def test_other_code_of_the_agent_is_told_and_nothing_else(project: pytest.Pytester) -> None:
-    """A comparison lists what differs: the agent's code moves by itself."""
-    run(project, "evals", "-q")
-    before = entries(project)["a"].digests.to_json()
-    write(project.path, {"conftest.py": CONFTEST.replace("Hello", "Good day")})
-
-    run(project, "evals", "-q")
-
-    after = entries(project)["a"].digests.to_json()
-    assert {name for name in before if before[name] != after[name]} == {"code"}
-
-
-def test_regrading_renews_the_graders_and_leaves_the_agents_code(project: pytest.Pytester) -> None:
-    """Grades are today's; who acted then is who acted then. A file that was moved is where it is now."""
-    run(project, "evals", "-q")
-    before = entries(project)["c"]
-    (project.path / "evals/deep/c.json").unlink()
-    moved = {
-        "evals/c.json": task("c", agent="bot", wants="Hello"),
-        "conftest.py": CONFTEST + "# another word\n",
-    }
-    write(project.path, moved)
-
-    run(project, "evals", "-q", "--agent-regrade=latest", "-k", "c")
-
-    after = entries(project)["c"]
-    old, new = before.digests.to_json(), after.digests.to_json()
-    assert {name for name in old if old[name] != new[name]} == {"ruler", "graders"}
-    assert (before.file, after.file) == ("evals/deep/c.json", "evals/c.json")

@@ -139,98 +139,77 @@ def test_each_ending_is_counted_by_pytest(ended: Ended) -> None:
 
 
 def test_a_trial_whose_grades_reach_their_thresholds_has_passed(ended: Ended) -> None:
-    """An undecided grade is left out of the score, and takes nothing from a pass."""
+    """An undecided grade is left out of the score, and takes nothing from a pass.
+
+    A vacuous pass is none: nothing decided, a required grade undecided, or an answer made of Python's None.
+    """
     ended.result.stdout.fnmatch_lines(["*good?scripted-1? PASSED 1.00*"])
     line = ended.lines["good"]
     assert (line["ending"], line["score"]) == ("passed", 1.0)
     assert [grade["score"] for grade in line["grades"]] == [1.0, None]
+    for name in ("undecided", "required"):
+        line = ended.lines[name]
+        assert (line["ending"], line["score"], line["cause"]) == ("errored", None, "ungraded")
+        assert "could not tell" in line["message"]
+    assert (ended.lines["silent"]["ending"], ended.trials["silent"].outcome.answer.text) == ("missed", "")
 
 
-def test_misses_alone_leave_exit_status_0(pytester: pytest.Pytester) -> None:
-    """A miss in a capability suite is to be expected."""
-    write(pytester.path, {"suite.yaml": CAPABILITY, "tasks.yaml": [task("bad", graders=TWO_FIFTHS)]})
-    result = run(pytester)
-    result.assert_outcomes(xfailed=1)
-    assert result.ret == pytest.ExitCode.OK
-
-
-@pytest.mark.parametrize(
-    ("name", "says"),
-    [("bad", "0.40: farewell 0.00: no: answer contains 'Goodbye'"), ("hair", "0.99: farewell")],
-)
-def test_a_miss_in_a_capability_suite_is_an_expected_failure(ended: Ended, name: str, says: str) -> None:
+def test_a_miss_in_a_capability_suite_is_an_expected_failure(ended: Ended) -> None:
     """MISSED with the score, and JUnit names the worst grader and why; 0.996 is never called a full score."""
-    ended.result.stdout.fnmatch_lines([f"*{name}?scripted-1? MISSED {says[:4]}*"])
-    (skipped,) = ended.cases[name].findall("skipped")
-    assert skipped.attrib["type"] == "pytest.xfail"
-    assert skipped.attrib["message"].startswith(f"MISSED {says}")
+    for name, says in (
+        ("bad", "0.40: farewell 0.00: no: answer contains 'Goodbye'"),
+        ("hair", "0.99: farewell"),
+    ):
+        ended.result.stdout.fnmatch_lines([f"*{name}?scripted-1? MISSED {says[:4]}*"])
+        (skipped,) = ended.cases[name].findall("skipped")
+        assert skipped.attrib["type"] == "pytest.xfail"
+        assert skipped.attrib["message"].startswith(f"MISSED {says}")
 
 
-@pytest.mark.parametrize("name", [*OTHER_KINDS, "alone"])
-def test_below_the_threshold_is_a_failure_outside_capability(ended: Ended, name: str) -> None:
+def test_below_the_threshold_is_a_failure_outside_capability(ended: Ended) -> None:
     """In a regression or mixed suite, in one that says no kind, and without a suite no miss is expected."""
-    ended.result.stdout.fnmatch_lines([f"*bad_{name}?scripted-1? FAILED 0.40*"])
-    (failure,) = ended.cases[f"bad_{name}"].findall("failure")
-    assert "no: answer contains 'Goodbye'" in str(failure.text)
-    assert "Traceback" not in str(failure.text)
-    assert ended.lines[f"bad_{name}"]["ending"] == "failed"
+    for name in (*OTHER_KINDS, "alone"):
+        ended.result.stdout.fnmatch_lines([f"*bad_{name}?scripted-1? FAILED 0.40*"])
+        (failure,) = ended.cases[f"bad_{name}"].findall("failure")
+        assert "no: answer contains 'Goodbye'" in str(failure.text)
+        assert "Traceback" not in str(failure.text)
+        assert ended.lines[f"bad_{name}"]["ending"] == "failed"
 
 
-@pytest.mark.parametrize("name", CAUSES)
-def test_what_breaks_is_an_error_of_its_own_cause(ended: Ended, name: str) -> None:
-    """Whatever an agent lets out, or swallows, its trial alone is errored: in no average, error in JUnit."""
-    cause, message = CAUSES[name]
-    trial = ended.trials[name]
-    assert (trial.ending, trial.score, trial.cause) == ("errored", None, cause)
-    assert message in trial.message
-    assert bool(trial.traceback) == (cause == "crash")
-    (error,) = ended.cases[name].findall("error")
-    assert cause in error.attrib["message"]
+def test_what_breaks_is_an_error_of_its_own_cause(ended: Ended) -> None:
+    """Whatever an agent lets out, or swallows, its trial alone is errored: in no average, error in JUnit.
 
-
-def test_a_crashed_agent_leaves_its_outcome_behind(ended: Ended) -> None:
-    """The workspace as the crash left it is in the record, and the traceback names the line that raised."""
+    A crash names the line that raised, and leaves its workspace in the record; a miss, the command to record.
+    """
+    for name, (cause, message) in CAUSES.items():
+        trial = ended.trials[name]
+        assert (trial.ending, trial.score, trial.cause) == ("errored", None, cause)
+        assert message in trial.message
+        assert bool(trial.traceback) == (cause == "crash")
+        (error,) = ended.cases[name].findall("error")
+        assert cause in error.attrib["message"]
     assert ended.trials["crashing"].outcome.after.text("note.md") == "written before the crash"
     ended.result.stdout.fnmatch_lines(["*crash: ValueError: the agent's own fault*", "*conftest.py*in run*"])
-
-
-def test_a_cassette_miss_names_the_way_to_record(ended: Ended) -> None:
-    """The command that records the missing call is told, and no traceback."""
     ended.result.stdout.fnmatch_lines(["*-k swallowing --agent-record=new_episodes*"])
     assert "Traceback" not in str(ended.cases["swallowing"].findtext("error"))
 
 
 def test_a_starting_tree_that_cannot_be_built_is_an_error(pytester: pytest.Pytester) -> None:
-    """A fixture that went away after collection: errored with cause fixture, in one line."""
+    """A fixture that went away after collection: errored with cause fixture, in one line.
+
+    So is an oracle without turns, which has nothing to act out: a pass would prove nothing.
+    """
     going = "import shutil\n\ndef pytest_collection_finish(session):\n    shutil.rmtree('fixtures/base')\n"
     broken = task("broken", agent="crashing", input={"content": "hi", "base_fixture": "base"})
-    own = {"evals/suite.yaml": CAPABILITY, "evals/tasks.yaml": [broken]}
+    tasks = {"evals/suite.yaml": CAPABILITY, "evals/tasks.yaml": [broken, task("unsolved")]}
     write(
-        pytester.path, {"conftest.py": AGENTS, "fixtures/base/a.md": "a", "evals/conftest.py": going, **own}
+        pytester.path, {"conftest.py": AGENTS, "fixtures/base/a.md": "a", "evals/conftest.py": going, **tasks}
     )
-    result = run(pytester, "evals")
-    result.assert_outcomes(errors=1)
-    assert finished(pytester.path)["broken"]["cause"] == "fixture"
-    result.stdout.no_fnmatch_line("*Traceback*")
 
+    result = run(pytester, "evals", "--agent-model=oracle")
 
-@pytest.mark.parametrize("name", ["undecided", "required"])
-def test_what_cannot_be_graded_is_errored_as_ungraded(ended: Ended, name: str) -> None:
-    """A vacuous pass is none: nothing decided, or a required grade undecided."""
-    line = ended.lines[name]
-    assert (line["ending"], line["score"], line["cause"]) == ("errored", None, "ungraded")
-    assert "could not tell" in line["message"]
-
-
-def test_an_oracle_without_turns_is_errored(pytester: pytest.Pytester) -> None:
-    """There is nothing to act out; a pass would prove nothing."""
-    write(pytester.path, {"suite.yaml": CAPABILITY, "tasks.yaml": [task("unsolved")]})
-    result = run(pytester, "--agent-model=oracle")
-    result.assert_outcomes(errors=1)
+    result.assert_outcomes(errors=2)
+    causes = {name: line["cause"] for name, line in finished(pytester.path).items()}
+    assert causes == {"broken": "fixture", "unsolved": "nothing_to_act_out"}
     result.stdout.fnmatch_lines(["*nothing to act out*no reference_solution.turns*"])
-
-
-def test_an_agent_that_returns_nothing_has_an_empty_answer(ended: Ended) -> None:
-    """No answer is made up from Python's None: here it would even pass."""
-    assert ended.lines["silent"]["ending"] == "missed"
-    assert ended.trials["silent"].outcome.answer.text == ""
+    result.stdout.no_fnmatch_line("*Traceback*")

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
-from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.registry import installed
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.session.planning.planner import Planner
@@ -70,35 +67,3 @@ def test_tasks_with_the_same_group_share_its_graders(tmp_path: Path) -> None:
 
     assert first is second
     assert [grader.label for grader in first] == ["one", "two"]
-
-
-@dataclass(frozen=True)
-class Listed:
-    """A grader whose words may stand in a file."""
-
-    words: str
-    files: ClassVar[Mapping[str, str]] = {"words": ".txt"}
-
-    def grade(self, evidence: Evidence) -> bool:
-        """Look for nothing."""
-        return bool(self.words)
-
-
-def test_a_file_that_graders_name_is_read_beside_each_task(tmp_path: Path) -> None:
-    """Two folders have a file of one name: each task is graded by its own."""
-    registry = Registry(lambda registry: None)
-    installed.pytest_agenteval_register(registry)
-    registry.grader("listed", Listed)
-    planner = Planner(registry, tmp_path)
-    graders = [{"name": "listed", "config": {"words": "words.txt"}}]
-    texts = []
-    for name in "ab":
-        folder = tmp_path / name
-        folder.mkdir()
-        (folder / "words.txt").write_text(f"the words of {name}")
-        (folder / "task.json").write_text(
-            json.dumps({"id": name, "input": {"content": "?"}, "graders": graders})
-        )
-        ((planned, _),) = planner.tasks(folder / "task.json", named=True)
-        texts.append(planned.graders[0].config["words"])
-    assert texts == ["the words of a", "the words of b"]

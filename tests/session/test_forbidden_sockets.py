@@ -59,37 +59,6 @@ def pytest_agenteval_register(registry):
 """
 
 
-STANDING = """
-import socket
-
-CONNECTION = socket.create_connection({place})
-
-
-class Standing:
-    def run(self, task_input, ctx):
-        CONNECTION.sendall(b"GET /standing HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n")
-        return "Mina " + str(CONNECTION.recv(99))
-
-
-def pytest_agenteval_register(registry):
-    registry.agent("standing", Standing)
-"""
-
-
-def test_a_connection_that_stood_before_the_guard_came_is_of_no_use(pytester: pytest.Pytester) -> None:
-    """It is of Python's own class of sockets, which the guard took away: what is sent is refused there."""
-    with serving() as server:
-        write(pytester.path, {"evals/suite.yaml": suite(), "evals/t.yaml": task("t", agent="standing")})
-        place = ("127.0.0.1", server.server_address[1])
-        write(pytester.path, {"pytest.ini": "[pytest]\n", "evals/conftest.py": STANDING.format(place=place)})
-
-        result = run(pytester, "evals", "-p", "pytest_socket", "--disable-socket")
-
-        assert server.asked == []
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*cassette_miss: *CONNECT socket://127.0.0.1:*"])
-
-
 def test_what_a_replay_refuses_stays_refused(pytester: pytest.Pytester) -> None:
     """pytest-socket puts functions of sockets in place before each test, and Python's own back after it."""
     with serving() as server:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.records.evidence import CRASH
-from tests.journals import finished, junit, properties, run_folder, trials
+from tests.journals import finished, junit, properties, trials
 from tests.suites import run, suite, task, write
 
 pytest_plugins = ["pytester"]
@@ -33,7 +33,6 @@ def pytest_agenteval_register(registry):
     registry.grader("lenient", Lenient)
     registry.grader_group("pair", [("lenient", "a friend"), ("broken", "a foe")])
 """
-MENDED = CONFTEST.replace('{}["no such key"]', "1.0")
 
 
 @pytest.fixture
@@ -94,15 +93,3 @@ def test_a_crashing_grader_is_an_error_wherever_endings_are_told(
     summary = (project / "summary.md").read_text(encoding="utf-8")
     assert "**ERROR** greetings/beside" in summary
     assert 'return {}["no such key"]' in summary
-
-
-def test_what_a_crashing_grader_left_is_tried_and_graded_again(
-    pytester: pytest.Pytester, project: Path
-) -> None:
-    """A mended grader grades the stored trials; one that still crashes breaks them again."""
-    run(pytester, "evals", "-q")
-    first = run_folder(project).name
-    run(pytester, "evals", "-q", "--agent-only=errored").assert_outcomes(errors=2)
-    run(pytester, "evals", "-q", f"--agent-regrade={first}").assert_outcomes(errors=2, passed=1)
-    write(project, {"conftest.py": MENDED})
-    run(pytester, "evals", "-q", f"--agent-regrade={first}").assert_outcomes(passed=3)

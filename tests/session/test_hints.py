@@ -6,33 +6,10 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.tasks.yaml_reading import read_yaml
-from pytest_agenteval.text.errors import ProblemsFound
 from tests.suites import run, suite, task, write
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("quick")
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["a:\n\tb: 1\n", "a:\n  b: 1\n\tc: 2\n", "a:\n  - x\n  \t- y\n", "\ta: 1\n", "a:\n  b: 1\n  \tc: 2\n"],
-)
-def test_a_tab_is_called_a_tab(text: str) -> None:
-    """YAML's own words speak of a character that cannot start any token."""
-    with pytest.raises(ProblemsFound) as caught:
-        read_yaml(text, "x.yaml")
-
-    (problem,) = caught.value.problems
-    assert problem.found.startswith("a tab")
-    assert "spaces" in problem.hint
-    assert problem.line == text[: text.index("\t")].count("\n") + 1
-
-
-@pytest.mark.parametrize("text", ["a: b\tc\n", 'a: "\t"\n', "a:\tb\n", "a: |\n  x\n  \ty\n"])
-def test_a_tab_in_a_value_is_no_fault(text: str) -> None:
-    """Only what indents has to be spaces."""
-    assert isinstance(read_yaml(text, "x.yaml"), dict)
 
 
 SLIPS = {

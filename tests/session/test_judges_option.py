@@ -107,17 +107,6 @@ def test_without_a_judge_the_summary_says_which_flag_decides(judging_project: py
     }
 
 
-def test_a_required_judgement_that_nobody_gave_is_an_error(judging_project: pytest.Pytester) -> None:
-    """``require`` makes the missing judge an error of the trial, never a zero."""
-    required = [LIKED[0], {"name": "liked", "require": True}]
-    write(judging_project.path, {"evals/tasks.yaml": [task("liked", graders=required)]})
-
-    result = run(judging_project, "evals")
-
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*liked*no judge: --agent-judge=MODEL decides it*"])
-
-
 @pytest.mark.parametrize("workers", [0, 1])
 def test_who_cannot_judge_is_refused_before_anything_starts(
     judging_project: pytest.Pytester, workers: int

@@ -85,26 +85,6 @@ def test_a_key_is_wanted_for_what_is_selected_only(pytester: pytest.Pytester, wo
     assert journaled(pytester.path) == ["here[scripted-1]", "there[scripted-1]"]
 
 
-def test_a_recorded_chat_needs_no_key(pytester: pytest.Pytester) -> None:
-    """With ``once`` a trial whose cassette is there is played; one without is enough to want the key.
-
-    With ``none`` nothing is called: what is not recorded is an errored trial.
-    """
-    write(pytester.path, TWO)
-    recorded = {f"cassettes/{name}.chat/claude-1.yaml": "interactions: []\nversion: 1\n" for name in "ab"}
-    write(pytester.path, recorded)
-    once = ("--agent-model=claude", "--agent-record-chat=once")
-
-    run(pytester, *once).assert_outcomes(errors=2)
-    Path(pytester.path, "cassettes/b.chat/claude-1.yaml").unlink()
-
-    refused = run(pytester, *once)
-    assert refused.ret == pytest.ExitCode.USAGE_ERROR
-    assert MISSING in str(refused.stderr)
-    run(pytester, *once, "-k", "not there").assert_outcomes(errors=1, deselected=1)
-    run(pytester, "--agent-model=claude", "--agent-record-chat=none").assert_outcomes(errors=2)
-
-
 @pytest.mark.parametrize(
     ("mode", "there", "expected"),
     [

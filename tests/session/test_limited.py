@@ -1,8 +1,8 @@
-"""Trials that used up a limit of their own: graded all the same, with the limit named."""
+"""Trials that used up a limit of their own, or of the run's options: graded all the same, the limit named."""
 
 from __future__ import annotations
 
-import time
+from typing import Any
 
 import pytest
 
@@ -88,7 +88,7 @@ class Dear:
     cost_usd = 0.4
 
     async def ask(self, messages, **more):
-        return Reply("Hello, Mina!", usage=Usage(cost_usd=self.cost_usd, asks=1, attempts=1))
+        return Reply("Hello, Mina!", usage=Usage(100, 20, cost_usd=self.cost_usd, asks=1, attempts=1))
 
 
 class Unpriced(Dear):
@@ -105,97 +105,106 @@ CAPABILITY = "name: demo\nkind: capability\n"
 SLOW = [{"text": "Hello, Mina!", "seconds": 0.01, "input_tokens": 40, "output_tokens": 10}] * 60
 
 
-def carry_out(pytester: pytest.Pytester, *tasks: object, model: str = "scripted") -> pytest.RunResult:
+def carry_out(
+    pytester: pytest.Pytester, *tasks: object, model: str = "scripted", options: Any = ()
+) -> pytest.RunResult:
     """Run tasks with agents that do not know when to stop."""
-    write(
-        pytester.path,
-        {"conftest.py": AGENTS, "evals/suite.yaml": CAPABILITY, "evals/tasks.yaml": list(tasks)},
-    )
-    return run(pytester, "evals", "-v", f"--agent-model={model}")
+    suite = f"{CAPABILITY}defaults: {{limits: {{tokens: 5000, cost_usd: 2}}}}\n"
+    write(pytester.path, {"conftest.py": AGENTS, "evals/suite.yaml": suite, "evals/tasks.yaml": list(tasks)})
+    return run(pytester, "evals", "-v", f"--agent-model={model}", *options)
 
 
 AGENTS_WITHOUT_END = ("asking", "swallowing", "wrapping", "stubborn")
+# The limit, what is allowed, and how many asks that is.
+LIMITS = (("steps", 3, 3), ("tokens", 120, 3), ("seconds", 0.3, None))
 
 
-@pytest.mark.parametrize(
-    ("limit", "allowed", "asks"), [("steps", 3, 3), ("tokens", 120, 3), ("seconds", 0.3, None)]
-)
-def test_a_limit_ends_the_agent_and_the_trial_is_graded(
-    pytester: pytest.Pytester, limit: str, allowed: float, asks: int | None
-) -> None:
-    """Whatever the agent makes of it: never errored, the limit in the journal, no ask beyond it."""
-    tasks = [task(agent, agent=agent, script=SLOW, limits={limit: allowed}) for agent in AGENTS_WITHOUT_END]
-    carry_out(pytester, *tasks).assert_outcomes(passed=len(tasks))
+def test_a_limit_ends_the_agent_and_the_trial_is_graded(pytester: pytest.Pytester) -> None:
+    """Whatever the agent makes of it: never errored, the limit in the journal, no ask beyond it.
+
+    A miss names its limit, and the last step that is allowed is no step too many.
+    """
+    ended = [
+        task(f"{agent}_{limit}", agent=agent, script=SLOW, limits={limit: allowed})
+        for agent in AGENTS_WITHOUT_END
+        for limit, allowed, _ in LIMITS
+    ]
+    long = task("long", agent="asking", script=SLOW, wants="Omar", limits={"steps": 2})
+    result = carry_out(pytester, *ended, long, task("just", limits={"steps": 1, "tokens": 1}))
+    result.assert_outcomes(passed=len(ended) + 1, xfailed=1)
     endings, stored = finished(pytester.path), trials(pytester.path)
     for agent in AGENTS_WITHOUT_END:
-        assert endings[agent]["limit"] == limit
-        assert asks is None or stored[agent].usage.asks == asks
-        (event_text,) = (event.text for event in stored[agent].transcript.events if event.kind == "limit")
-        assert event_text.startswith(f"limit reached: {limit} (allowed {allowed:g}, used ")
+        for limit, allowed, asks in LIMITS:
+            name = f"{agent}_{limit}"
+            assert endings[name]["limit"] == limit
+            assert asks is None or stored[name].usage.asks == asks
+            (text,) = (event.text for event in stored[name].transcript.events if event.kind == "limit")
+            assert text.startswith(f"limit reached: {limit} (allowed {allowed:g}, used ")
+    assert endings["long"]["ending"] == "missed"
+    result.stdout.fnmatch_lines(["MISSED 0.00*", "*limit reached: steps*"])
+    assert "limit" not in endings["just"]
 
 
 def test_money_is_a_limit_too(pytester: pytest.Pytester) -> None:
-    """At 0.40 an ask, a dollar is used up after the third."""
+    """At 0.40 an ask, a dollar is used up after the third.
+
+    Where nobody knows what was spent, who set the limit learns that it did not hold.
+    """
     carry_out(pytester, task("dear", agent="asking", limits={"cost_usd": 1.0}), model="dear")
     line = finished(pytester.path)["dear"]
     assert (line["limit"], line["usage"]["asks"]) == ("cost_usd", 3)
     assert line["usage"]["cost_usd"] == pytest.approx(1.2)
-
-
-def test_a_limit_of_money_without_prices_is_said_to_be_none(pytester: pytest.Pytester) -> None:
-    """Nobody knows what was spent: who set the limit learns that it did not hold."""
-    limits = {"cost_usd": 0.01, "steps": 3}
-    result = carry_out(pytester, task("free", agent="asking", limits=limits), model="unpriced")
-    assert finished(pytester.path)["free"]["limit"] == "steps"
+    free = task("free", agent="asking", limits={"cost_usd": 0.01, "steps": 3})
+    result = carry_out(pytester, free, model="unpriced", options=["--agent-results=other"])
     result.stdout.fnmatch_lines(["! 1 trial with a limit of tokens or money took an unknown amount of it:*"])
 
 
-def test_a_missed_trial_names_its_limit(pytester: pytest.Pytester) -> None:
-    """What pytest says of the miss says that the limit was reached."""
-    result = carry_out(pytester, task("long", agent="asking", script=SLOW, wants="Omar", limits={"steps": 2}))
-    result.assert_outcomes(xfailed=1)
-    assert finished(pytester.path)["long"]["ending"] == "missed"
-    result.stdout.fnmatch_lines(["MISSED 0.00*", "*limit reached: steps*"])
+CALLS = [*[{"calls": [{"tool": "gone", "args": {}}], "seconds": 0.05}] * 6, {"text": "Hello, Mina!"}]
 
 
-def test_an_agent_that_needed_no_more_is_not_limited(pytester: pytest.Pytester) -> None:
-    """The last step that is allowed is no step too many."""
-    carry_out(pytester, task("just", limits={"steps": 1, "tokens": 1}))
-    assert "limit" not in finished(pytester.path)["just"]
+@pytest.mark.parametrize(
+    ("options", "model", "limit", "asks"),
+    [
+        (("--agent-max-steps=3",), "scripted", "steps", 3),
+        (("--agent-timeout=0.12",), "scripted", "seconds", None),
+        (("--agent-max-steps=7", "--agent-timeout=60"), "scripted", "", 7),
+        ((), "scripted", "steps", 5),
+        (("--agent-trial-tokens=300", "--agent-max-steps=7"), "dear", "tokens", 3),
+        (("--agent-trial-cost=$0.9", "--agent-max-steps=7"), "dear", "cost_usd", 3),
+    ],
+)
+def test_what_the_run_allows_goes_before_what_task_and_suite_do(
+    pytester: pytest.Pytester, options: tuple[str, ...], model: str, limit: str, asks: int | None
+) -> None:
+    """More or less than they allow; what is not said stays their own."""
+    agent = "asking" if model == "dear" else "tool_calling"
+    carry_out(
+        pytester,
+        task("long", agent=agent, script=CALLS, limits={"steps": 5, "seconds": 30}),
+        model=model,
+        options=options,
+    )
+    trial = trials(pytester.path)["long"]
+    assert (trial.limit or "") == limit
+    assert trial.usage.asks == asks if asks else trial.usage.asks < 5
 
 
-def test_an_agent_that_blocks_in_a_thread_is_left_behind(pytester: pytest.Pytester) -> None:
-    """Its thread cannot be stopped, its trial can: it ends at its limit."""
-    result = carry_out(pytester, task("stuck", agent="blocking", limits={"seconds": 0.1}), task("good"))
-    result.assert_outcomes(xfailed=1, passed=1)
-    line = finished(pytester.path)["stuck"]
-    assert line["limit"] == "seconds"
-    assert 0.1 <= line["seconds"] < 30  # its thread waits for 60
+def test_only_the_trials_own_seconds_count(pytester: pytest.Pytester) -> None:
+    """Not back-off, failed attempts or waiting for a slot; a late answer is charged when it is there.
 
-
-def test_seconds_that_are_not_the_trials_own_do_not_count(pytester: pytest.Pytester) -> None:
-    """Back-off and failed attempts are forgiven: neither the limit nor the journal knows of them."""
-    carry_out(pytester, task("waited", agent="forgiven", limits={"seconds": 0.8}))
-    line = finished(pytester.path)["waited"]
-    assert "limit" not in line
-    assert line["ending"] == "passed"
-    assert line["seconds"] - line["uncharged_seconds"] < 0.8 < 1.0 <= line["seconds"]
-
-
-def test_an_answer_that_comes_late_is_graded_and_the_limit_is_named(pytester: pytest.Pytester) -> None:
-    """A reply is charged when it is there: whoever waits for nothing after it has still used up its time."""
-    carry_out(pytester, task("late", agent="late", limits={"seconds": 0.05})).assert_outcomes(passed=1)
-    assert finished(pytester.path)["late"]["limit"] == "seconds"
-
-
-def test_waiting_for_a_slot_does_not_count(pytester: pytest.Pytester) -> None:
-    """Two trials of 0.6 s, one after the other: each took 0.6 s, not the second 1.2."""
-    write(pytester.path, {"evals/suite.yaml": CAPABILITY})
+    A thread cannot be stopped, its trial can: it ends at its limit.
+    """
     slow = [{"text": "Mina", "seconds": 0.6}]
-    write(pytester.path, {"evals/tasks.yaml": [task("a", script=slow), task("b", script=slow)]})
-    began = time.monotonic()
-    run(pytester, "evals", "--agent-model=scripted", "--agent-concurrency=1")
-    took = time.monotonic() - began
-    seconds = [line["seconds"] for line in finished(pytester.path).values()]
-    assert min(seconds) >= 0.6
-    assert sum(seconds) <= took
+    tasks = [
+        task("waited", agent="forgiven", limits={"seconds": 0.8}),
+        task("late", agent="late", limits={"seconds": 0.05}),
+        task("stuck", agent="blocking", limits={"seconds": 0.1}),
+        *(task(name, script=slow, limits={"seconds": 1.1}) for name in "ab"),
+    ]
+    carry_out(pytester, *tasks, options=["--agent-concurrency=1"]).assert_outcomes(passed=4, xfailed=1)
+    lines = finished(pytester.path)
+    limits = {name: line.get("limit") for name, line in lines.items()}
+    assert limits == {"waited": None, "late": "seconds", "stuck": "seconds", "a": None, "b": None}
+    waited, stuck = lines["waited"], lines["stuck"]
+    assert waited["seconds"] - waited["uncharged_seconds"] < 0.8 < 1.0 <= waited["seconds"]
+    assert 0.1 <= stuck["seconds"] < 30  # its thread waits for 60

@@ -8,11 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from pytest_agenteval.cli.main import main
-from pytest_agenteval.engine.trial import errored_trial
-from pytest_agenteval.store.journal_writer import JournalWriter
-from pytest_agenteval.store.run_folder import RunHeader, new_run
 from pytest_agenteval.store.run_reader import load_run
-from tests.engine.executing import plan
 from tests.suites import run, suite, task, write
 
 pytest_plugins = ["pytester"]
@@ -69,18 +65,3 @@ def test_what_is_held_back_is_told_with_its_reason_and_is_no_success(
     assert main(["report", "latest", "--output", "later.xml"]) == 0
     for file in ("own.xml", "later.xml"):
         assert messages(pytester.path / file) == ["NOT RUN: even numbers have no luck today"] * 3
-
-
-def test_a_trial_that_was_held_back_and_ran_later_is_held_back_no_more(tmp_path: Path) -> None:
-    """As after a resumed run: its ending counts, in whichever file it stands."""
-    plans = [plan(id) for id in ("a", "b")]
-    folder = new_run(tmp_path, RunHeader(started_at="2026-11-20T10:00:00Z"))
-    first, second = JournalWriter(folder, "one-1"), JournalWriter(folder, "main-2")
-    for each in plans:
-        second.not_run(each, "budget", "the budget of $1 was spent ($0.99)")
-    first.finished([errored_trial(plans[0], RuntimeError("it ran"))])
-
-    stored = load_run(folder)
-
-    assert [trial.key.task for trial in stored.not_run] == ["b"]
-    assert [entry.key.task for entry in stored.entries] == ["a"]

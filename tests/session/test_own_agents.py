@@ -163,25 +163,6 @@ def test_a_tool_that_raises_shows_its_exception_in_the_reasons(pytester: pytest.
     result.stdout.fnmatch_lines(["*the tool broken raised KeyError: 'Busan' (evals/tools.py:12), 2 times*"])
 
 
-def test_an_agent_may_act_in_another_way_the_next_time(pytester: pytest.Pytester) -> None:
-    """One that warms up in its first trial, async only then, is asked in each trial how it is called."""
-    warming = """
-class Warming:
-    async def run(self, task_input, ctx):
-        self.run = self.run_warm
-        return "Mina"
-
-    def run_warm(self, task_input, ctx):
-        return "Mina"
-
-def pytest_agenteval_register(registry):
-    registry.agent("warming", Warming)
-"""
-    entry = task("a", agent="warming", trials_per_run=2)
-    write(pytester.path, {"conftest.py": warming, "evals/suite.yaml": suite(), "evals/a.json": entry})
-    run(pytester, "--agent-concurrency=1").assert_outcomes(passed=2)
-
-
 def test_a_model_that_no_agent_takes_is_named_once(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

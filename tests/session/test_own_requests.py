@@ -192,25 +192,6 @@ def test_nothing_is_sent_unless_asked(pytester: pytest.Pytester, server: Server)
     assert "can be made by no tool any more" not in played.stdout.str()
 
 
-@pytest.mark.parametrize("message", ["suite", "option", "environment", "project"])
-def test_what_agents_ask_is_let_out_where_somebody_says_so(
-    pytester: pytest.Pytester, server: Server, monkeypatch: pytest.MonkeyPatch, message: str
-) -> None:
-    """--agent-live, AGENTEVAL_LIVE, pyproject.toml, or the suite; then nothing is taped."""
-    prepare(
-        pytester, server, by("httpx"), by("http_client"), more="live: true\n" if message == "suite" else ""
-    )
-    if message == "environment":
-        monkeypatch.setenv("AGENTEVAL_LIVE", "1")
-    if message == "project":
-        write(pytester.path, {"pyproject.toml": "[tool.agenteval]\nlive = true\n"})
-
-    run(pytester, "evals", *(["--agent-live"] if message == "option" else [])).assert_outcomes(passed=2)
-
-    assert sorted(server.asked) == paths(("http_client", "httpx"))
-    assert not (pytester.path / "cassettes").exists()
-
-
 def test_the_environment_comes_before_the_suite(
     pytester: pytest.Pytester, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -278,45 +259,3 @@ def test_a_tool_that_is_taped_by_its_calls_is_recorded_once(
     assert server.asked == ["/whole"]
     run(pytester, "evals").assert_outcomes(passed=1)
     assert server.asked == ["/whole"]
-
-
-CLIENTS = """
-BASE = "{base}"
-
-
-class Anthropic:
-    def run(self, task_input, ctx):
-        import anthropic
-        client = anthropic.Anthropic(base_url=BASE, api_key="x")
-        messages = [{{"role": "user", **task_input}}]
-        return client.messages.create(model="m", max_tokens=9, messages=messages).content[0].text
-
-
-class OpenAI:
-    def run(self, task_input, ctx):
-        import openai
-        client = openai.OpenAI(base_url=BASE, api_key="x")
-        messages = [{{"role": "user", **task_input}}]
-        return client.chat.completions.create(model="m", messages=messages).choices[0].message.content
-
-
-def pytest_agenteval_register(registry):
-    registry.agent("anthropic", Anthropic)
-    registry.agent("openai", OpenAI)
-"""
-
-
-def test_a_client_of_a_model_provider_does_not_ask_again(pytester: pytest.Pytester, server: Server) -> None:
-    """Anthropic's asks three times, and waits between, where it meets any Exception."""
-    clients = ("anthropic", "openai")
-    for client in clients:
-        pytest.importorskip(client)
-    prepare(pytester, server, *(by(client, client) for client in clients))
-    write(pytester.path, {"evals/conftest.py": CLIENTS.format(base=server.base)})
-
-    result = run(pytester, "evals", "-v")
-
-    assert server.asked == []
-    result.assert_outcomes(errors=2)
-    result.stdout.fnmatch_lines(["*not_allowed: http*/v1/messages: *", "*let it out:*--agent-live*"])
-    result.stdout.fnmatch_lines(["*2 errored, in no average: 2 not_allowed*"])

@@ -103,19 +103,6 @@ def most_at_once(seen: list[tuple[str, str]]) -> int:
     return most
 
 
-def test_twenty_trials_of_a_fifth_of_a_second_take_two_waves(pytester: pytest.Pytester) -> None:
-    """Ten at once take 0.4 s and no 4 s; what the run takes without any waiting is the machine's."""
-    took = []
-    for folder, seconds in (("quick", 0), ("slow", 0.2)):
-        script = [{"text": "Mina", "seconds": seconds}]
-        trials = [task(f"{folder}{n}", script=script) for n in range(20)]
-        result = carry_out(pytester, "", {f"{folder}.yaml": trials}, "-k", folder, "--agent-concurrency=10")
-        result.assert_outcomes(passed=20, deselected=0 if folder == "quick" else 20)
-        took.append(float(str(result.outlines[-1]).partition(" in ")[2].partition("s")[0]))
-    quick, slow = took
-    assert 0.4 <= slow < 2 + 3 * quick
-
-
 def test_as_many_run_as_are_allowed_and_no_more(pytester: pytest.Pytester) -> None:
     """Thirty trials at a concurrency of 4: four side by side, never five, each of them begun once."""
     ids = [f"t{n:02}" for n in range(30)]

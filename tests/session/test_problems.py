@@ -11,16 +11,6 @@ from tests.suites import run, suite, task, write
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("quick")
 
-BROKEN = """\
-id: greet
-input: {content: hi}
-trials_pre_run: 3
-graders:
-  - name: answer_contains
-    config: {text: Mina}
-    weight: heavy
-"""
-
 
 def printed_text(result: pytest.RunResult) -> str:
     """Give what was printed; no user's mistake shows a traceback or a line of our code."""
@@ -28,27 +18,6 @@ def printed_text(result: pytest.RunResult) -> str:
     assert "Traceback" not in text
     assert ".py:" not in text
     return text
-
-
-def test_all_problems_of_a_file_are_told_at_once_with_their_lines(pytester: pytest.Pytester) -> None:
-    """File, line, key, what was expected, what was found and a hint, in reading order, told once."""
-    write(pytester.path, {"evals/suite.yaml": suite(), "evals/task.yaml": BROKEN})
-
-    result = run(pytester)
-
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        [
-            "evals/task.yaml:3: trials_pre_run",
-            "  expected: one of *",
-            "  found: *unknown key 'trials_pre_run'",
-            "  hint: *did you mean 'trials_per_run'?",
-            "evals/task.yaml:7: graders*weight",
-            "  expected: a number above 0",
-            "  found: *'heavy' (text)",
-        ]
-    )
-    assert printed_text(result).count("evals/task.yaml:7") == 1
 
 
 def grader(id: str = "greet", **more: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pytest_agenteval.reports.run_view import view_of
 from pytest_agenteval.store.run_reader import load_run
 from tests.cli.conftest import Agenteval
 from tests.cli.conftest import agenteval as agenteval
-from tests.suites import run, suite, task, write
+from tests.suites import run, task, write
 
 pytest_plugins = ["pytester"]
 
@@ -77,32 +77,6 @@ def test_marks_are_those_of_each_trial(pytester: pytest.Pytester) -> None:
         result.assert_outcomes(failed=failed, xfailed=xfailed, deselected=6 - failed - xfailed)
 
 
-def test_a_promoted_task_passes_only_with_all_of_its_trials(pytester: pytest.Pytester) -> None:
-    """One passing trial of two is enough for a capability task, and not for a promoted one."""
-    conftest = """
-import itertools
-from pytest_agenteval import Answer
-
-counts = {}
-
-class Wavering:
-    async def run(self, task_input, ctx):
-        count = counts.setdefault(task_input["content"], itertools.count())
-        return Answer("Mina" if next(count) else "nobody")
-
-def pytest_agenteval_register(registry):
-    registry.agent("wavering", Wavering)
-"""
-    tasks = {f"evals/{id}.json": {**task(id), "input": {"content": id}} for id in ("kept", "free")}
-    text = f"{CAPABILITY}agent: wavering\nregression:\n  tasks: [kept]\n"
-    write(pytester.path, {"conftest.py": conftest, "evals/suite.yaml": text, **tasks})
-
-    result = run(pytester, "-p", "pytest_agenteval.plugin", "-vv", "--agent-concurrency=1", "evals")
-
-    result.assert_outcomes(passed=2, failed=1, xfailed=1)
-    result.stdout.fnmatch_lines(["*1 of 2 tasks passed*"])
-
-
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_promoted_name_that_no_task_has_stops_the_run(pytester: pytest.Pytester, workers: int) -> None:
     """With file, line and the nearest name, before any trial starts."""
@@ -144,20 +118,3 @@ def test_a_part_of_a_suite_says_nothing_of_the_rest(pytester: pytest.Pytester, a
     ignoring = run(pytester, "-p", "pytest_agenteval.plugin", "evals", "--ignore=evals/rude.json")
     ignoring.assert_outcomes(xfailed=4)
     assert agenteval("validate", "evals/short.json").status == 0
-
-
-def test_a_misspelt_key_is_a_problem(pytester: pytest.Pytester, agenteval: Agenteval) -> None:
-    """As everywhere in a suite's file."""
-    write(
-        pytester.path,
-        {"evals/suite.yaml": suite(more="regression: {bucket: [a]}\n"), "evals/a.json": task("a")},
-    )
-
-    output = agenteval("validate", "evals")
-
-    assert output.status == 1
-    assert "suite.yaml:4: regression.bucket" in output.out
-
-    write(pytester.path, {"evals/suite.yaml": suite(), "evals/_promoted.yaml": "bucket: [a]\n"})
-    output = agenteval("validate", "evals")
-    assert "_promoted.yaml:1: bucket" in output.out

@@ -126,29 +126,6 @@ def test_a_wrong_key_is_found_with_one_round_of_requests(pytester: pytest.Pytest
     assert {entry.ending for entry in latest(pytester).entries} == {"errored"}
 
 
-def test_an_outage_that_ends_costs_no_trial(pytester: pytest.Pytester) -> None:
-    """After an ask has found the model gone, the others wait, and one request after another tries it."""
-    broken = Storm(10, 10.0, ReplyPlan(status=500))
-    with ModelServer(broken) as server:
-        project(pytester.path, 30, {"first": server.openai_base})
-        run(pytester, "evals", "--agent-concurrency=4", "--agent-timeout=2").assert_outcomes(passed=30)
-
-    assert broken.refused <= 4 * 4 + 6
-
-
-def test_patience_has_an_end(pytester: pytest.Pytester) -> None:
-    """A model that is put off by for longer than it is waited for is gone: the rest is not run."""
-    storm = Storm(6, 1000.0, ReplyPlan(status=429))
-    with ModelServer(storm) as server:
-        project(pytester.path, 30, {"first": server.openai_base}, patience_seconds=2)
-        result = run(pytester, "evals", "--agent-concurrency=4")
-
-    ends = Counter(entry.ending for entry in latest(pytester).entries)
-    assert ends["passed"] >= 6
-    assert 1 <= ends["errored"] <= 4
-    result.stdout.fnmatch_lines(["! 20 of asked's 30 trials not run: first (openai/first): *"])
-
-
 def test_no_agent_is_paid_for_what_no_judge_can_grade(pytester: pytest.Pytester, gone: str) -> None:
     """A judge's model that is not there is found by the first trials; those that need no judge go on."""
     with ModelServer([FINE]) as server:
@@ -169,39 +146,3 @@ def test_no_agent_is_paid_for_what_no_judge_can_grade(pytester: pytest.Pytester,
 def latest(pytester: pytest.Pytester) -> Any:
     """Give the latest run."""
     return load_run((pytester.path / ".agenteval/runs/latest").resolve())
-
-
-HASTY = """
-import asyncio
-from pytest_agenteval import Answer
-
-class Hasty:
-    async def run(self, task_input, ctx):
-        try:
-            await asyncio.wait_for(ctx.chat.ask([{"role": "user", "content": "hi"}]), 0.3)
-        except TimeoutError:
-            return Answer("Mina, too slow")
-        return Answer("Hello, Mina!")
-
-def pytest_agenteval_register(registry):
-    registry.agent("hasty", Hasty)
-"""
-
-
-def test_a_model_that_nobody_waits_for_any_more_is_tried_by_the_next_trial(
-    pytester: pytest.Pytester,
-) -> None:
-    """An agent with a deadline of its own goes while the model is in trouble: nobody waits for ever."""
-    storm = Storm(2, 0.5, ReplyPlan(status=429, headers={"retry-after": "1"}))
-    with ModelServer(storm) as server:
-        project(pytester.path, 6, {"first": server.openai_base})
-        write(
-            pytester.path,
-            {"conftest.py": HASTY, "evals/suite.yaml": SUITE.replace("tool_calling", "hasty")},
-        )
-        run(pytester, "evals", "--agent-concurrency=1").assert_outcomes(passed=6)
-        sent = len(server.requests)
-
-    assert storm.refused == 1
-    # An agent whose deadline runs out as it waits has sent nothing; those after it ask as ever.
-    assert 4 <= sent <= 6

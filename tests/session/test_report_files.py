@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from pytest_agenteval.reports.report_files import listed_files
+from pytest_agenteval.store.journal_reader import Journal
 from tests.greeters import greet, set_mood, task_names, write_greeters, write_tried_greeters
 from tests.reports.html.pages import Page
 
@@ -38,6 +42,26 @@ def test_a_variable_names_several_files(pytester: pytest.Pytester, monkeypatch: 
     greet(pytester, times=1)
     assert {file.name for file in (pytester.path / "out").iterdir()} == {"a.md", "b.xml"}
     assert listed_files("a, b.md") == ["a, b.md"]
+
+
+def test_the_end_of_a_run_reads_it_once(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exit status, gates, JUnit, reports and summary share what is read."""
+    write_greeters(pytester.path)
+    journals: list[Path] = []
+    read = Journal.read
+
+    def counted(journal: Journal, path: Path, *rest: Any) -> None:
+        journals.append(path)
+        read(journal, path, *rest)
+
+    monkeypatch.setattr(Journal, "read", counted)
+    options = ("--agent-gate=score=0", "--junitxml=junit.xml", "--agent-report=report.html")
+    result = greet(pytester, *options, times=1)
+
+    result.stdout.fnmatch_lines(["*agent evals*", "*gate: *held*"])
+    assert len(journals) == 1
+    assert "agenteval" in (pytester.path / "junit.xml").read_text(encoding="utf-8")
+    assert (pytester.path / "report.html").is_file()
 
 
 def test_a_file_that_cannot_be_written_is_refused_before_the_run_or_fails_it(

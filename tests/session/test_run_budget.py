@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 
-from pytest_agenteval.processes.files import LockedState
 from pytest_agenteval.store.run_reader import Run, load_run
 from tests.journals import run_folder
 from tests.loopback.model_server import ModelServer, ReplyPlan
@@ -239,26 +237,3 @@ def test_trials_of_code_count_and_are_held_back(pytester: pytest.Pytester, serve
     result.stdout.fnmatch_lines_random(
         ["! 2 trials not run: the budget of $0.0900 was spent ($0.0900)", "*2 passed, 2 not run*"]
     )
-
-
-def test_what_a_killed_run_left_of_its_counts_holds_nobody_up(
-    pytester: pytest.Pytester, server: ModelServer
-) -> None:
-    """In a container the next controller has the number of the last: what that held is not its own."""
-    project(pytester, server, 4, "asking")
-    run(pytester, "evals", "--agent-max-tokens=1000", "--agent-concurrency=1")
-    stored = stored_run(pytester)
-    left = {
-        "paid": {"usd": 0, "tokens": 0},
-        "groups": {
-            "greetings own": {"limits": {"tokens": None}, "tokens": {"ended": 4, "sum": 4e3, "most": 9e4}}
-        },
-        "in_flight": {str(os.getpid()): {"greetings own": 3}},
-    }
-    file = LockedState(stored.folder / f"budget-{os.getpid()}.json")
-    file.change(lambda state: state.update(left))
-
-    again = run(pytester, "evals", "--agent-resume", "--agent-max-tokens=100000")
-
-    again.assert_outcomes(passed=4)
-    assert len(server.requests) == 4

@@ -75,25 +75,3 @@ def test_a_traceback_is_printed_once_and_begins_with_the_users_code(pytester: py
     assert "pytest_agenteval/engine" not in out
     result.stdout.fnmatch_lines(["ERROR b/c.json::c* - crash: KeyError: 'no Say hello to Mina.'"])
     result.stdout.fnmatch_lines(["FAILED 0.00 b/f.json::f* - answer_contains 0.00: no:*"])
-
-
-def of_the_screen(lines: list[str]) -> list[str]:
-    """Give the lines of a run's end, but for those that are there to be copied and stay whole."""
-    start = next(place for place, line in enumerate(lines) if "agent evals" in line)
-    return [line for line in lines[start:-1] if not line.startswith(("run: ", "next: "))]
-
-
-@pytest.mark.parametrize(("width", "workers"), [(40, 0), (100, 1)])
-def test_the_screen_names_the_bucket_that_missed_and_the_next_command(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, width: int, workers: int
-) -> None:
-    """Whole, whatever the width; what is typed next shows the trial that went worst."""
-    monkeypatch.setenv("COLUMNS", str(width))
-    project(pytester)
-
-    result = run(pytester, "--color=no", "a", workers=workers)
-
-    lines = of_the_screen(result.outlines)
-    assert all(len(line) <= max(width, len(BUCKET) + 2) for line in lines)
-    assert any(line.split()[:1] == [BUCKET] for line in lines)
-    result.stdout.fnmatch_lines(["*next: agenteval show latest:worst"])

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_agenteval.session.settings_reading import read_settings
 from pytest_agenteval.text.errors import UsageMistake
-from tests.suites import collected_ids, journaled, run, suite, task, write
+from tests.suites import collected_ids, run, suite, task, write
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("quick")
@@ -47,16 +47,6 @@ def test_the_command_line_beats_the_environment_beats_pyproject_beats_the_suite(
     monkeypatch.setenv("AGENTEVAL_STRICT", "0")
     run(pytester).assert_outcomes(xfailed=2)
     run(pytester, "--agent-strict").assert_outcomes(failed=2)
-
-
-def test_settings_hold_in_workers_too(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers read the same project and the same environment."""
-    monkeypatch.setenv("AGENTEVAL_REPETITIONS", "2")
-    write(pytester.path, GREET | {"pyproject.toml": "[tool.agenteval.models]\nplay = 'scripted'\n"})
-
-    run(pytester, "--agent-model=play", workers=1).assert_outcomes(passed=2)
-
-    assert journaled(pytester.path) == ["greet[play-1]", "greet[play-2]"]
 
 
 IN_PYPROJECT = {

@@ -165,46 +165,6 @@ def test_a_call_that_was_not_recorded_is_an_error_that_says_how(pytester: pytest
     forgiven.stdout.fnmatch_lines(["*1 of 2 calls not recorded*"])
 
 
-def test_a_tools_matching_forgives_what_it_says(pytester: pytest.Pytester) -> None:
-    """A folded text and an ignored number answer from the same recording."""
-    recorded(pytester, "declared")
-    other = asking("서 울")
-    other["script"][0]["calls"][0]["args"]["days"] = 5
-    write(pytester.path, {"evals/t.json": other})
-
-    run(pytester, "evals", "-q").assert_outcomes(passed=1)
-
-
-def test_recording_without_a_key_names_the_variable(pytester: pytest.Pytester) -> None:
-    """A clean error, and nothing is sent."""
-    with playing(weather) as provider:
-        write(pytester.path, project(provider, "declared", asking("서울")))
-        result = run(pytester, "evals", "-v", "--agent-record=once")
-        assert provider.asked == []
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*WEATHER_KEY*"])
-    result.stdout.no_fnmatch_line("*Traceback*")
-
-
-def test_shared_cassettes_answer_after_the_tasks_own(pytester: pytest.Pytester) -> None:
-    """A folder of one file for each tool; a trial's own recording comes first."""
-    write(
-        pytester.path,
-        {
-            "pytest.ini": "[pytest]\n",
-            "evals/suite.yaml": suite(more="tools: [tools.yaml]\ncassettes: [shared]\n"),
-            "evals/tools.yaml": DECLARED.format(base="http://127.0.0.1:9"),
-            "evals/t.json": asking("서울", "부산"),
-            "cassettes/shared/weather.json": _cassette(("서울", 1), ("부산", 2)),
-            "cassettes/t.json": "",
-            "cassettes/t.yaml": _cassette(("서울", 18)),
-        },
-    )
-    run(pytester, "evals", "-q").assert_outcomes(passed=1)
-    calls = trials(pytester.path)["t"].transcript.calls
-    assert [call.result["degrees"] for call in calls] == [18, 2]
-
-
 def _cassette(*held: tuple[str, int]) -> str:
     interactions = [
         {

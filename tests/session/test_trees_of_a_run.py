@@ -86,27 +86,3 @@ def test_every_trial_has_a_tree_of_its_own(pytester: pytest.Pytester, temporary:
         assert Path(ended["one"].workspace) in trees
         assert (Path(ended["one"].workspace) / "a.md").read_text() == "a"
     assert ended["three"].workspace == ""
-
-
-@pytest.mark.posix
-def test_a_tree_that_a_conftest_gives_is_the_trials(pytester: pytest.Pytester, temporary: Path) -> None:
-    """Such trials run one by one, in the folder that they are given, and what they change is seen."""
-    giving = """
-
-import pytest
-
-@pytest.fixture
-def workspace(tmp_path):
-    (tmp_path / "given.md").write_text("given")
-    return tmp_path
-"""
-    write(pytester.path, {"evals/suite.yaml": "name: demo\ndefaults: {model: scripted, trials_per_run: 2}\n"})
-    write(
-        pytester.path,
-        {"evals/conftest.py": WRITING + giving, "evals/tasks.yaml": [task("one", agent="writing")]},
-    )
-    result = run(pytester, "evals")
-    result.assert_outcomes(passed=2)
-    result.stdout.fnmatch_lines(["2 trials ran one by one: fixture workspace (evals/conftest.py:*)"])
-    outcome = trials(pytester.path)["one"].outcome
-    assert (outcome.before.text("given.md"), outcome.diff.created) == ("given", ("log.md",))

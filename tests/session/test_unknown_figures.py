@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -14,7 +13,6 @@ import pytest
 
 from pytest_agenteval.cli.main import main
 from pytest_agenteval.store.run_reader import load_run
-from tests.forked_workers import run_python
 from tests.journals import finished, run_folder
 from tests.loopback.model_server import ModelServer, ReplyPlan
 from tests.suites import import_multiprocessing, run, suite, task, write
@@ -169,17 +167,3 @@ def test_a_budget_says_that_usage_is_missing_and_how_to_get_it(
     assert "include_usage" in told
     assert "agenteval.prices" not in told
     assert "+ unknown of" in told
-
-
-@pytest.mark.skipif(find_spec("duckdb") is None, reason="needs duckdb")
-def test_a_query_adds_up_no_unknown_part(pytester: pytest.Pytester) -> None:
-    """As everywhere, a sum of which a part is unknown has no value: here that of one of two repetitions."""
-    project(pytester.path, "once")
-    run(pytester, "evals", "--repetitions=2").assert_outcomes(passed=2)
-
-    # In a process of its own: a pandas that pytester forgets and another test imports anew is broken.
-    query = "select count(all_tokens), (select all_tokens from tasks) from trials"
-    start = "import sys; from pytest_agenteval.cli.main import main; sys.exit(main(sys.argv[1:]))"
-    result = run_python("-c", start, "sql", query, "--csv")
-    assert result.returncode == 0
-    assert result.stdout.splitlines()[-1] == "1,"

@@ -403,6 +403,7 @@ def test_ids_are_found_in_lists_of_any_ids(ids: list[str], nested: bool) -> None
         ('{"a": 1,\n}', "task.json", "no comma stands behind the last entry"),
         ("{'a': 1}", "task.json", "JSON has texts in double quotes"),
         ("a: 1\n---\nb: 2\n", "task.yaml", "several tasks of one file are a list"),
+        ("a:\n  b: 1\n\tc: 2\n", "task.yaml", "spaces"),
         ("a: b: c\n", "task.yaml", "a text with ': ' in it stands in quotes"),
         (" a: 1\nb: 2\n", "task.yaml", "begin in the same column"),
         ("a:\n  - b\n - c\n", "task.yaml", "begin in the same column"),

@@ -20,7 +20,7 @@ from tests.suites import suite, task, write
 ROOT = Path(__file__).parents[3]
 OUTSIDE = ROOT / "tests" / "outside_benchmark"
 CORE = "session/test_endings.py"
-SOME = "reach_their_thresholds or capability_suite or breaks or oracle"
+SOME = "reach_their_thresholds or capability_suite or breaks or starting_tree"
 """Tests of ours that go through all of a run, some of each ending; .ci/run runs all of core's so."""
 PYTEST = ("-m", "pytest", "evals", "-p", "no:cacheprovider")
 EACH = """

@@ -41,17 +41,6 @@ def test_plain():
 """
 
 
-ASKING = """
-import httpx, pytest
-
-@pytest.mark.agenteval
-def test_it(agenteval):
-    with agenteval.record("it"):
-        messages = [{"role": "user", "content": "Ask me"}]
-        httpx.post("URL/chat/completions", json={"model": "m", "messages": messages})
-"""
-
-
 def endings(root: Path) -> dict[str, list[str]]:
     """Give how the trials of the latest run ended, by task."""
     trials: dict[str, list[str]] = {}
@@ -83,22 +72,6 @@ def test_what_a_user_writes_runs_as_it_is_typed(
     (entry,) = [each for each in latest.entries if (each.key.task, each.key.repetition) == ("test_refund", 2)]
     trial = latest.trial(entry)
     assert [message.content for message in trial.transcript.messages] == ["I want my money back", REFUND.text]
-
-
-def test_a_marked_test_tells_changed_prompts_once(pytester: pytest.Pytester) -> None:
-    """In the summary, with those of all trials, and not as pytest's warning too."""
-    with ModelServer([REFUND]) as server:
-        write(pytester.path, {"tests/test_it.py": ASKING.replace("URL", server.openai_base)})
-        run(pytester, "tests", "--agent-record-chat=once").assert_outcomes(passed=1)
-    write(
-        pytester.path,
-        {"tests/test_it.py": ASKING.replace("URL", server.openai_base).replace("Ask me", "Ask her")},
-    )
-
-    changed = run(pytester, "tests")
-
-    changed.assert_outcomes(passed=1, warnings=0)
-    assert str(changed.stdout).count("another prompt") == 1
 
 
 def test_a_suite_in_python_is_chosen_as_files_are(pytester: pytest.Pytester) -> None:

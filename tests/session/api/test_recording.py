@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import shutil
-import threading
-import urllib.request
-from http.client import IncompleteRead
 from pathlib import Path
 
 import httpx
@@ -15,12 +11,10 @@ import pytest
 
 from pytest_agenteval import CassetteMiss, TrialBroken, UsageMistake, record
 from pytest_agenteval.session.api import running
-from tests.agents.endpoints import Reply, serving
 from tests.loopback.model_server import ModelServer, ReplyPlan
 
 CALL = ReplyPlan(calls=(("find_order", {"id": 7}),))
 WORDS = ReplyPlan(text="Your refund is on its way.")
-PORT_THAT_REFUSES = "http://127.0.0.1:9"
 
 
 @pytest.fixture(autouse=True)
@@ -109,13 +103,6 @@ def test_nothing_goes_out_that_nobody_let_out(project: Path) -> None:
     assert not (project / "cassettes").exists()
 
 
-def test_why_a_model_gave_no_response_is_told(project: Path) -> None:
-    """As its client said it: a certificate, a port, a name that nobody knows is what there is to mend."""
-    block = record("down", record_chat="once")
-    with pytest.raises(TrialBroken, match=r"no response came: ConnectError: .*refused"), block:
-        answer(f"{PORT_THAT_REFUSES}/v1")
-
-
 def test_a_miss_is_told_though_the_code_swallows_it(recorded: str) -> None:
     """What is not recorded breaks the block at its end, with the nearest recording."""
     block = record("shop/refund")
@@ -162,25 +149,6 @@ def _swallow(address: str) -> None:
         httpx.get(address)
 
 
-def test_what_outlives_its_block_is_refused(recorded: str) -> None:
-    """A thread that was started inside sends nothing once the block has ended."""
-    ended, fates = threading.Event(), []
-
-    def late() -> None:
-        ended.wait(10)
-        try:
-            httpx.get(f"{recorded}/orders?id=7")
-        except BaseException as refused:
-            fates.append(type(refused).__name__)
-
-    with record("shop/refund"):
-        thread = threading.Thread(target=late)
-        thread.start()
-    ended.set()
-    thread.join()
-    assert fates == ["ScopeClosed"]
-
-
 def test_the_codes_own_mistakes_stay_its_own(recorded: str) -> None:
     """An exception of the code inside is raised as it is, and a block that ended well raises nothing."""
     with pytest.raises(ZeroDivisionError), record("shop/refund"):
@@ -198,49 +166,3 @@ def test_a_name_is_a_path_below_the_cassettes(name: str) -> None:
     block = record("twice")
     with block, pytest.raises(UsageMistake, match="a second time"), block:
         pass
-
-
-REPLY = {
-    "model": "gpt-5-mini",
-    "choices": [{"finish_reason": "stop", "message": {"role": "assistant", "content": "hello"}}],
-    "usage": {"prompt_tokens": 10, "completion_tokens": 5},
-}
-ASKED = {"model": "gpt-5-mini", "messages": [{"role": "user", "content": "hi"}]}
-PATH = "/v1/chat/completions"
-
-
-@pytest.mark.parametrize(
-    ("first", "asks"),
-    [
-        (Reply("", 307, {"Location": f"/moved{PATH}"}), 1),
-        (Reply({"error": {"message": "too long"}}, 400), 0),
-    ],
-    ids=["moved", "refused"],
-)
-def test_what_is_no_reply_is_none_in_a_replay_too(project: Path, first: Reply, asks: int) -> None:
-    """Who is sent elsewhere, or refused for what it asks, has not been answered: live as in a replay."""
-    with serving(lambda asked: first if asked.path == PATH else Reply(REPLY)) as server:
-        for mode in ("once", "none"):
-            with record("odd", record_chat=mode) as seen:
-                status = httpx.post(f"{server.url}{PATH}", json=ASKED, follow_redirects=True).status_code
-            assert status == (200 if asks else 400)
-            assert [message.role for message in seen.messages] == ["user", *["assistant"] * asks]
-            assert len(seen.asks) == asks
-        assert len(server.received) == 1 + asks
-
-
-def test_a_body_that_is_shorter_than_it_says_is_no_reply(project: Path) -> None:
-    """The client raises what code may swallow: the block says that the provider broke."""
-    with serving(lambda asked: Reply(REPLY, headers={"Content-Length": "5000"})) as server:
-        asked = urllib.request.Request(
-            f"{server.url}{PATH}", json.dumps(ASKED).encode(), {"Content-Type": "application/json"}
-        )
-        seen = record("short", record_chat="once")
-        with (
-            pytest.raises(TrialBroken, match="broke off"),
-            seen,
-            pytest.raises(IncompleteRead),
-            urllib.request.urlopen(asked) as response,
-        ):
-            response.read()
-    assert [message.role for message in seen.messages] == ["user"]

@@ -179,13 +179,3 @@ def test_what_lets_out_and_records_is_said_in_the_words_of_who_calls(monkeypatch
     monkeypatch.setenv("AGENTEVAL_RECORD_CHAT", "none")
     assert "let it out" not in run(OSLO, agent=refused).message
     assert "let it out" in run(OSLO, agent=refused, record_chat="off").message
-
-
-def test_an_agent_whose_client_wants_a_key_is_helped_in_a_replay() -> None:
-    """Nothing is sent, yet many clients look for keys when they are made: any text will do."""
-
-    def keyless(question: str) -> str:
-        raise ValueError("pass api_key, or set ACME_API_KEY")
-
-    assert "any text will do: ACME_API_KEY=none" in run(OSLO, agent=keyless).message
-    assert "any text" not in run(OSLO, agent=keyless, record_chat="once").message

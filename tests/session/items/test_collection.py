@@ -42,7 +42,6 @@ def test_node_ids_are_file_task_model_and_repetition(pytester: pytest.Pytester) 
 OTHERS = (
     "package.json",
     "evals/package.json",
-    "evals/x/workspace/task.json",
     "evals/x/workspace/deep/notes.json",
     "evals/_x/task.json",
     "evals/x/_drafts/more/task.json",
@@ -50,34 +49,36 @@ OTHERS = (
     "evals/.task.json",
     "evals/x/task.json.bak",
     "evals/x/task.toml",
+    # An overlay may hold task files and suites, as data for an agent.
+    "evals/x/workspace/task.json",
+    "y/workspace/task.json",
 )
 
 
 def test_other_files_are_left_alone(pytester: pytest.Pytester) -> None:
     """Data of other tools, workspaces, hidden and set aside folders give no trial and no complaint.
 
-    What lies in a workspace, or is set aside, is not judged, not even as JSON or YAML.
+    What lies in a workspace, or is set aside, is not judged, not even as JSON or YAML. Other tools have a
+    ``task.yaml`` too: without a suite it is ours only if it looks so, is of kind mixed, and its miss fails.
     """
     others = {name: PACKAGE if name.endswith("package.json") else task("hidden") for name in OTHERS}
     broken = {"evals/_data.json": "{", "evals/x/workspace/notes.yaml": "a: [", "evals/_x/list.json": "id: ["}
-    own = {"evals/suite.yaml": suite(), "evals/x/task.json": task("greet")}
-    write(pytester.path, {**own, **others, **broken})
+    theirs = {"a/task.yaml": "summary: spread\nexecute: make\n", "b/task.yaml": "a: ["}
+    own = {
+        "evals/suite.yaml": suite(),
+        "evals/x/task.json": task("greet"),
+        "y/task.json": task("m", says="Hm."),
+    }
+    write(
+        pytester.path, {**own, **others, **broken, **theirs, "evals/x/workspace/suite.yaml": "name: inner\n"}
+    )
 
-    result = run(pytester, "-v")
+    result = run(pytester, "-v", "--agent-model=scripted")
 
-    result.assert_outcomes(passed=1)
+    result.assert_outcomes(passed=1, failed=1)
     result.stdout.no_fnmatch_line("*hidden*")
-
-
-@pytest.mark.parametrize("marker", ["", "name: inner\n"], ids=["no suite above", "a suite in the workspace"])
-def test_a_workspace_holds_no_tasks_whatever_is_in_it(pytester: pytest.Pytester, marker: str) -> None:
-    """An overlay may hold task files and suites, as data for an agent: they are not ours to run."""
-    files = {"evals/x/task.json": task("greet"), "evals/x/workspace/task.json": task("inner")}
-    if marker:
-        files |= {"evals/suite.yaml": suite(), "evals/x/workspace/suite.yaml": marker}
-    write(pytester.path, files)
-
-    assert [name.partition("::")[0] for name in collected_ids(pytester)] == ["evals/x/task.json"]
+    result.stdout.fnmatch_lines(["evals/x/task.json::greet?scripted-1? PASSED 1.00*", "y/task.json::m*"])
+    assert len(collected_ids(pytester, "-m", "mixed")) == 1
 
 
 def test_suites_and_projects_may_lie_in_folders_of_any_name(pytester: pytest.Pytester) -> None:
@@ -90,75 +91,39 @@ def test_suites_and_projects_may_lie_in_folders_of_any_name(pytester: pytest.Pyt
     run(pytester, str(root)).assert_outcomes(passed=1)
 
 
-def test_a_task_file_without_a_suite_is_a_task_of_kind_mixed(pytester: pytest.Pytester) -> None:
-    """A file named ``task.*`` needs no suite; its miss is a failure."""
-    write(pytester.path, {"x/task.json": task("greet"), "y/task.json": task("mumble", says="Hm.")})
+PETITION = """
+import pytest
 
-    result = run(pytester, "--agent-model=scripted", "-m", "mixed", "-v")
+class Petition(pytest.File):
+    def collect(self):
+        yield Signature.from_parent(self, name="signed")
 
-    result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(["x/task.json::greet?scripted-1? PASSED 1.00*"])
+class Signature(pytest.Item):
+    def runtest(self):
+        pass
+
+def pytest_collect_file(file_path, parent):
+    if file_path.name == "petition.json":
+        return Petition.from_parent(parent, path=file_path)
+"""
 
 
-def test_another_tools_task_file_is_left_alone(pytester: pytest.Pytester) -> None:
-    """Other tools have a ``task.yaml`` too: without a suite it is ours only if it looks so."""
-    others = {"x/task.yaml": "summary: spread\nexecute: make\n", "y/task.yaml": "a: ["}
-    write(pytester.path, {**others, "evals/task.json": task("greet")})
+def test_a_named_file_that_is_no_task_is_told(pytester: pytest.Pytester) -> None:
+    """Who names a file means it: it is said what a task would look like, without a traceback.
 
-    run(pytester, "--agent-model=scripted").assert_outcomes(passed=1)
+    A file that another plugin collects is no broken task of ours, also when it is named.
+    """
+    names = ("evals/package.json", "loose.json")
+    write(pytester.path, {"evals/suite.yaml": suite(), **dict.fromkeys(names, PACKAGE)})
+    write(pytester.path, {"conftest.py": PETITION, "petition.json": PACKAGE})
 
+    result = run(pytester, "--continue-on-collection-errors", *names, "petition.json")
 
-@pytest.mark.parametrize("name", ["evals/package.json", "loose.json"])
-def test_a_named_file_that_is_no_task_is_told(pytester: pytest.Pytester, name: str) -> None:
-    """Who names a file means it: it is said what a task would look like, without a traceback."""
-    write(pytester.path, {"evals/suite.yaml": suite(), name: PACKAGE})
-
-    result = run(pytester, name)
-
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        [f"{name}:1", "  expected: a task (a map with*", "  found: *a map with name*"]
-    )
+    result.assert_outcomes(errors=2, passed=1)
+    for name in names:
+        lines = [f"{name}:1", "  expected: a task (a map with*", "  found: *a map with name*"]
+        result.stdout.fnmatch_lines(lines)
     result.stdout.no_fnmatch_line("*Traceback*")
-
-
-def test_a_named_file_that_another_plugin_collects_is_that_plugins(pytester: pytest.Pytester) -> None:
-    """A file of somebody else's is no broken task of ours, also when it is named."""
-    pytester.makeconftest(
-        """
-        import pytest
-
-        class Petition(pytest.File):
-            def collect(self):
-                yield Signature.from_parent(self, name="signed")
-
-        class Signature(pytest.Item):
-            def runtest(self):
-                pass
-
-        def pytest_collect_file(file_path, parent):
-            if file_path.name == "petition.json":
-                return Petition.from_parent(parent, path=file_path)
-        """
-    )
-    write(pytester.path, {"petition.json": PACKAGE})
-
-    run(pytester, "petition.json").assert_outcomes(passed=1)
-
-
-def test_korean_names_stand_as_they_are(pytester: pytest.Pytester) -> None:
-    """Files, folders and task ids may be Korean: they are shown, selected and run so."""
-    folder = "evals/한국어/커피집"
-    more = {"evals/other/task.json": task("other")}
-    write(
-        pytester.path, {"evals/suite.yaml": suite("인사"), f"{folder}/task.json": task("안녕_미나"), **more}
-    )
-
-    result = run(pytester, "-v", "-k", "안녕", f"{folder}/task.json::안녕_미나[scripted-1]")
-
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines([f"*{folder}/task.json::안녕_미나?scripted-1?*"])
-    assert collected_ids(pytester, "-k", "커피집") == [f"{folder}/task.json::안녕_미나[scripted-1]"]
 
 
 @pytest.mark.parametrize("off", [("terminal",), ("cacheprovider", "junitxml", "logging")], ids=" ".join)
@@ -185,7 +150,7 @@ def test_collecting_only_shows_files_and_trials_and_leaves_nothing(pytester: pyt
 def test_names_that_are_shown_can_be_pasted(pytester: pytest.Pytester, workers: int) -> None:
     """Whatever a name holds that an id may hold: dots, dashes, letters of any script."""
     ids = ["v1.2_case", "한글.1", "a-b", "#3@x", "a(b)"]
-    files = {f"evals/{number}.x/t.json": task(id) for number, id in enumerate(ids)}
+    files = {f"evals/한국어/{number}.x/t.json": task(id) for number, id in enumerate(ids)}
     write(pytester.path, {"evals/suite.yaml": suite(), **files})
     names = collected_ids(pytester, "evals", "--agent-model=scripted,nop")
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ET
-
 import pytest
 
 from tests.suites import run, suite, task, write
@@ -56,31 +54,6 @@ def pytest_collection_finish(session):
     result.assert_outcomes(passed=1)
 
 
-def test_junit_points_to_the_task_in_its_file(pytester: pytest.Pytester) -> None:
-    """File and line are the task's own, not a module of this package; lines count from 1, as readers do."""
-    write(pytester.path, FILES)
-
-    run(pytester, "--junitxml=j.xml", "-o", "junit_family=xunit1").assert_outcomes(passed=2)
-
-    cases = {case.get("name"): case for case in ET.parse(pytester.path / "j.xml").iter("testcase")}
-    assert set(cases) == {"one[scripted-1]", "two[scripted-1]"}
-    lines = (pytester.path / "evals" / "many.json").read_text(encoding="utf-8").splitlines()
-    for name, case in cases.items():
-        assert case.get("file") == "evals/many.json"
-        assert f'"id": "{str(name).partition("[")[0]}"' in lines[int(str(case.get("line"))) - 1]
-
-
-def test_a_failure_is_found_at_the_tasks_line(pytester: pytest.Pytester) -> None:
-    """``-rA`` and editors get file and line of the task by pytest's own report."""
-    write(pytester.path, FILES)
-    conftest = "def pytest_runtest_logreport(report):\n    print('AT', report.when, report.location)\n"
-    write(pytester.path, {"conftest.py": conftest})
-
-    result = run(pytester, "evals/many.json::one", "-s")
-
-    result.stdout.fnmatch_lines(["*AT call ('evals/many.json', 2, 'one?scripted-1?')"])
-
-
 @pytest.mark.parametrize("root", [".", "evals", "other"])
 def test_a_trial_lies_where_pytest_would_say(pytester: pytest.Pytester, root: str) -> None:
     """Its place is told from the root folder, in the root or beside it, as that of any other item."""
@@ -104,14 +77,18 @@ def pytest_collection_finish(session):
     result.stdout.fnmatch_lines([f"AT ('{file}', 2, 'one?scripted-1?')"])
 
 
-def test_the_score_that_is_shown_is_the_trials_own(pytester: pytest.Pytester) -> None:
-    """A fixture may record a property under the same name: it stands before ours, and says nothing to us."""
-    fixture = """
+def test_what_a_report_says_of_a_trial_is_the_trials_own(pytester: pytest.Pytester) -> None:
+    """File and line of its task; what a fixture records under our name says nothing."""
+    conftest = """
 import pytest
 
 @pytest.fixture(autouse=True)
 def noting(record_property):
     record_property("agenteval.score", "n/a")
+
+def pytest_runtest_logreport(report):
+    print('AT', report.when, report.location)
 """
-    write(pytester.path, FILES | {"conftest.py": fixture})
-    run(pytester, "-v").stdout.fnmatch_lines(["*one?scripted-1? PASSED 1.00*"])
+    write(pytester.path, FILES | {"conftest.py": conftest})
+    result = run(pytester, "evals/many.json::one", "-v", "-s")
+    result.stdout.fnmatch_lines(["PASSED 1.00AT call ('evals/many.json', 2, 'one?scripted-1?')"])

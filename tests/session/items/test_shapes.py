@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from _pytest.python import PyCollector
 
@@ -33,61 +35,47 @@ def slow_ways(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return asked
 
 
-def test_tasks_of_a_folder_are_built_from_one_shape(pytester: pytest.Pytester, slow_ways: list[str]) -> None:
-    """pytest works out parameters and fixtures once for each folder, not for each task or file."""
-    write(pytester.path, FILES)
-
-    assert len(collected_ids(pytester, "--agent-model=scripted,nop", "--repetitions=2")) == 22 * 4
-
-    assert slow_ways == ["task_0", "lone"]
-
-
-def test_tasks_with_other_cases_have_another_shape(pytester: pytest.Pytester, slow_ways: list[str]) -> None:
-    """A task with repetitions of its own has items of its own."""
-    write(pytester.path, {"evals/suite.yaml": suite()})
-    write(pytester.path, {"evals/many.json": [*MANY, task("often", trials_per_run=3)]})
-
-    assert len(collected_ids(pytester)) == 20 + 3
-
-    assert slow_ways == ["task_0", "often"]
-
-
-def test_where_somebody_else_makes_parameters_each_task_is_asked_for(
-    pytester: pytest.Pytester, slow_ways: list[str]
-) -> None:
-    """A conftest's ``pytest_generate_tests`` sees every task of its folder, and no others."""
-    conftest = """
+PARAMETERS = """
 def pytest_generate_tests(metafunc):
     if metafunc.function.__name__ == "task_1":
         metafunc.fixturenames.append("again")
         metafunc.parametrize("again", [1, 2])
 """
-    write(pytester.path, FILES | {"evals/a/conftest.py": conftest})
+AXIS = "import pytest\n@pytest.fixture(autouse=True, params='xy')\ndef axis(): pass\n"
+# Files beside those above, options, how many items there are, and which tasks pytest itself was asked for.
+SHAPES: dict[str, tuple[dict[str, Any], list[str], int, list[str]]] = {
+    "once for each folder": ({}, ["--agent-model=scripted,nop", "--repetitions=2"], 88, ["task_0", "lone"]),
+    "a task of other cases": (
+        {"evals/a/more.json": task("often", trials_per_run=3)},
+        [],
+        25,
+        ["task_0", "often", "lone"],
+    ),
+    "a conftest that sees every task of its folder": (
+        {"evals/a/conftest.py": PARAMETERS},
+        [],
+        23,
+        [*(f"task_{number}" for number in range(20)), "lone"],
+    ),
+    "a fixture that multiplies": ({"evals/a/conftest.py": AXIS}, [], 42, ["task_0", "lone"]),
+}
 
-    found = collected_ids(pytester)
 
-    assert len(found) == 22 + 1
-    assert len([name for name in found if "task_1[" in name]) == 2
-    assert slow_ways == [f"task_{number}" for number in range(20)] + ["lone"]
-
-
-def test_a_conftests_fixture_multiplies_all_tasks_of_its_folder(
-    pytester: pytest.Pytester, slow_ways: list[str]
+@pytest.mark.parametrize("case", SHAPES)
+def test_tasks_of_a_folder_are_built_from_one_shape(
+    pytester: pytest.Pytester, slow_ways: list[str], case: str
 ) -> None:
-    """A parametrised autouse fixture is part of the folder's shape."""
-    conftest = "import pytest\n@pytest.fixture(autouse=True, params='xy')\ndef axis(): pass\n"
-    write(pytester.path, FILES | {"evals/a/conftest.py": conftest})
+    """pytest works out parameters and fixtures once for each folder, unless somebody else has a say.
 
-    found = collected_ids(pytester)
+    What is shared is what is the same: tags and suites are each task's own.
+    """
+    more, options, count, asked = SHAPES[case]
+    write(pytester.path, FILES | more)
 
-    assert len(found) == 20 * 2 + 2
-    assert len(set(found)) == len(found)
-    assert slow_ways == ["task_0", "lone"]
+    found = collected_ids(pytester, *options)
 
-
-def test_items_of_a_shape_have_their_own_marks_and_words(pytester: pytest.Pytester) -> None:
-    """What is shared is what is the same: tags and suites are each task's own."""
-    write(pytester.path, FILES)
-
-    assert collected_ids(pytester, "-m", "slow") == ["evals/b/two.json::other[scripted-1]"]
-    assert collected_ids(pytester, "-k", "slow") == ["evals/b/two.json::other[scripted-1]"]
+    assert len(found) == len(set(found)) == count
+    assert slow_ways == asked
+    for option in ("-m", "-k"):
+        slow = collected_ids(pytester, option, "slow")
+        assert slow == ["evals/b/two.json::other[scripted-1]"]

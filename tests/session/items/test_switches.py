@@ -115,23 +115,15 @@ def test_setup_switches_show_fixtures(pytester: pytest.Pytester) -> None:
 
 
 def test_durations_are_the_agents(pytester: pytest.Pytester) -> None:
-    """An item only waits for its trial; its duration is what the agent took, here and in JUnit."""
+    """Items wait for others and for fixtures: a trial's duration is what its agent took, in JUnit too."""
     slow = [task("slow", script=[{"text": "Mina", "seconds": 1.0}]), task("after")]
-    write(pytester.path, {"evals/2reg/tasks.yaml": slow})
-    result = carry_out(pytester, "--durations=3", "-vv", "--junitxml=j.xml")
+    fixture = "import pytest, time\n\n@pytest.fixture(autouse=True)\ndef slow():\n    time.sleep(0.5)\n"
+    write(pytester.path, {"evals/conftest.py": fixture, "evals/2reg/tasks.yaml": slow})
+    result = carry_out(pytester, "--durations=3", "-vv", "--junitxml=j.xml", "-k", "2reg")
     result.stdout.fnmatch_lines(["1.??s setup*slow?scripted-1?"])
     times = {name: float(case.attrib["time"]) for name, case in junit(pytester.path / "j.xml").items()}
-    assert 1.0 <= times["slow[scripted-1]"] < 1.9
-    assert times["after[scripted-1]"] < 0.9
-
-
-def test_what_an_item_waits_for_is_no_time_of_its_case(pytester: pytest.Pytester) -> None:
-    """Other trials, or a fixture of somebody's: the time of a case is its trial's own."""
-    slow = "import pytest, time\n\n@pytest.fixture(autouse=True)\ndef slow():\n    time.sleep(1.0)\n"
-    write(pytester.path, {"evals/conftest.py": slow})
-    carry_out(pytester, "--junitxml=j.xml", "-k", "good")
-    (case,) = junit(pytester.path / "j.xml").values()
-    assert float(case.attrib["time"]) < 0.9
+    assert 1.0 <= times["slow[scripted-1]"] < 1.4
+    assert times["after[scripted-1]"] < 0.4
 
 
 @pytest.mark.parametrize("switch", ["--pdb", "-s"])
@@ -151,33 +143,27 @@ def test_a_debugger_and_no_capture_mean_one_at_a_time(pytester: pytest.Pytester,
 
 
 def test_a_rerun_is_a_new_attempt(pytester: pytest.Pytester) -> None:
-    """Failed and errored trials are tried again by a new agent; each test case has one score of its own."""
+    """Failed and errored trials are tried again by a new agent; each has a case with one score of its own."""
     grumpy: dict[str, Any] = {"agent": "grumpy", "input": {"counter": str(pytester.path / "n"), "wanted": 3}}
     write(pytester.path, {"conftest.py": COUNTING, "evals/2reg/tasks.yaml": [task("grumpy", **grumpy)]})
     write(pytester.path, {"evals/2reg/more.yaml": [task("broken", script=[])]})
     result = carry_out(pytester, "-p", "pytest_rerunfailures", "--reruns=2", "--junitxml=j.xml", "-v")
     counts = result.parseoutcomes()
     assert (counts["passed"], counts["xfailed"], counts["errors"], counts["rerun"]) == (2, 1, 1, 4)
-    attempts = [
-        (line["task"], line["attempt"], line["ending"]) for line in journal(pytester.path, "finished")
-    ]
-    assert [each for each in attempts if each[0] == "grumpy"] == [
-        ("grumpy", 1, "failed"),
-        ("grumpy", 2, "failed"),
-        ("grumpy", 3, "passed"),
-    ]
-    assert [number for name, number, _ in attempts if name == "broken"] == [1, 2, 3]
-    assert [number for name, number, _ in attempts if name in ("good", "bad")] == [1, 1]
+    attempts: dict[str, list[tuple[int, str]]] = {}
+    for line in journal(pytester.path, "finished"):
+        attempts.setdefault(line["task"], []).append((line["attempt"], line["ending"]))
+    assert attempts == {
+        "grumpy": [(1, "failed"), (2, "failed"), (3, "passed")],
+        "broken": [(number, "errored") for number in (1, 2, 3)],
+        "good": [(1, "passed")],
+        "bad": [(1, "missed")],
+    }
     result.stdout.fnmatch_lines(["*reg with scripted*", "*1 of 1 decided task passed*"])
-
-
-def test_every_rerun_in_junit_has_the_score_of_its_own_attempt(pytester: pytest.Pytester) -> None:
-    """The file has a case for each attempt, as rerunfailures does it, and no property stands twice in one."""
-    carry_out(pytester, "-p", "pytest_rerunfailures", "--reruns=2", "--junitxml=j.xml", "-k", "reg")
     cases = [
         properties(case)
         for case in ElementTree.parse(pytester.path / "j.xml").getroot().iter("testcase")
-        if case.attrib["name"] == "reg[scripted-1]"
+        if case.attrib["name"] == "grumpy[scripted-1]"
     ]
     assert [case.get("agenteval.attempt", "1") for case in cases] == ["1", "2", "3"]
-    assert {case["agenteval.score"] for case in cases} == {"0.0000"}
+    assert [case["agenteval.score"] for case in cases] == ["0.0000", "0.0000", "1.0000"]

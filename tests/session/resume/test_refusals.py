@@ -108,12 +108,3 @@ def test_a_regraded_run_is_begun_anew(pytester: pytest.Pytester) -> None:
 def files_left_anywhere(root: Path) -> set[str]:
     """Name what processes of runs should have taken away."""
     return {path.name for path in root.glob(".agenteval/runs/*/.held")}
-
-
-def test_a_name_says_which_run_goes_on(begun: pytest.Pytester) -> None:
-    """As the command of before has it, with --agent-resume behind it."""
-    arguments = ("evals", "-k", "alpha", "--repetitions=3", "--agent-run-name=begun")
-    result = run(begun, *arguments, "--agent-resume")
-    result.assert_outcomes(passed=3, deselected=3)
-    assert bills(begun.path)["alpha"] == 3
-    assert files_left_anywhere(begun.path) == set()

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import signal
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from pytest_agenteval.store.run_folder import read_header
 from pytest_agenteval.store.run_reader import load_run
-from tests.journals import journal, junit, names, properties, run_folder
+from tests.journals import junit, properties, run_folder
 from tests.session.resume.paid_agents import SUITE, bills, files_left, paid_task, project, start, wait_for
 from tests.suites import run, write
 
@@ -160,57 +159,6 @@ def test_what_a_crash_left_half_written_is_tried_again(pytester: pytest.Pytester
     ended = {entry.key.task: entry.attempt for entry in load_run(folder).entries}
     assert ended == {"t0": 1, "t1": 1, "t2": 1, "t3": 2, "t4": 2, "broken": 2}
     assert files_left(root) == set()
-
-
-def test_whoever_dies_in_a_run_that_goes_on_leaves_what_it_finished(pytester: pytest.Pytester) -> None:
-    """A worker has the name of one of before: what either has finished is paid for once."""
-    root = pytester.path
-    dying = """
-import os, signal
-from pathlib import Path
-import pytest
-
-reported = []
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item):
-    import time
-    time.sleep(0.02)
-    reported.append(item.name)
-    if Path("go").exists() and os.environ.get("PYTEST_XDIST_WORKER") == "gw0" and len(reported) == 3:
-        os.kill(os.getpid(), signal.SIGKILL)
-"""
-    tasks = [
-        paid_task(f"t{n:02}", graders=[{"name": "answer_contains", "config": {"text": "Mina"}}])
-        for n in range(8)
-    ]
-    more = [paid_task(f"w{n:02}", waits=True) for n in range(16)]
-    project(root, [*tasks, *more])
-    conftest = root / "evals/conftest.py"
-    conftest.write_text(dying + conftest.read_text())
-    first = start(root, "--agent-concurrency=2", "-p", "xdist.plugin", "-n2")
-    try:
-        wait_for(root, first, finished=8, paid=12)
-    finally:
-        first.kill()
-        first.communicate()
-    before = bills(root)
-    (root / "go").touch()
-
-    result = run(pytester, "evals", "--agent-resume", workers=2)
-
-    assert result.parseoutcomes() == {"passed": 23, "failed": 1}  # the item that the worker was at
-    result.stdout.fnmatch_lines(["*crashed while running*", "*24 of 24 trials*"])
-    assert [line.partition(": ")[2] for line in result.outlines if line.startswith("resumed ")] == [
-        "8 had finished, 16 to run"
-    ]
-    # What the worker had begun when it died is paid for again: how much that is, is the machine's to say.
-    again, begun = bills(root) - before, Counter(names(journal(root, "started")))
-    assert set(again.values()) <= {1, 2}
-    assert all(count <= begun[f"{name}-1"] for name, count in bills(root).items())
-    assert set(again) == {f"w{n:02}" for n in range(16)}
-    assert len(names(journal(root, "finished"))) == 24
 
 
 def test_a_run_whose_rest_was_not_selected_says_how_to_try_it(pytester: pytest.Pytester) -> None:
