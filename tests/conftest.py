@@ -50,15 +50,15 @@ SECONDS: dict[str, float] = {
     "session/test_gate.py": 6,
     "chat/test_streaming.py": 7,
     "session/test_extra_repetitions.py": 4,
-    "session/test_real_judges.py": 5,
+    "session/test_judges.py": 5,
     "engine/test_process_executor.py": 3,
     "session/test_own_requests.py": 5,
-    "session/test_only.py": 4,
+    "session/test_selection.py": 4,
     "cassettes/http/test_taped_clients.py": 4,
     "session/test_canaries.py": 4,
     "test_xdist.py": 4,
     "engine/test_seconds.py": 3,
-    "session/test_dead_processes.py": 3,
+    "session/test_interrupt.py": 3,
     "calibration/test_calibration_item.py": 3,
 }
 """What some files take beyond what is guessed of their tests."""

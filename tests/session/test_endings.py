@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element
 
 import pytest
 
+from pytest_agenteval.records.evidence import CRASH
 from pytest_agenteval.records.trial import Trial
-from tests.journals import finished, junit, trials
-from tests.suites import task, write
+from tests.journals import finished, junit, properties, trials
+from tests.suites import run, suite, task, write
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("quick")
@@ -119,16 +122,11 @@ def ended(pytester: pytest.Pytester) -> Ended:
             files[f"evals/{name}/suite.yaml"] = f"name: {name}\n{kind}"
             files[f"evals/{name}/tasks.yaml"] = [task(f"bad_{name}", graders=TWO_FIFTHS)]
         write(pytester.path, {**files, "greet/task.json": task("bad_alone", graders=TWO_FIFTHS)})
-        result = run(pytester, "evals", "greet", "--agent-model=scripted")
+        result = run(pytester, "evals", "greet", "--agent-model=scripted", "-v", "--junitxml=j.xml")
         root = pytester.path
         cases = {name.partition("[")[0]: case for name, case in junit(root / "j.xml").items()}
         RUN.append(Ended(result, finished(root), trials(root), cases))
     return RUN[0]
-
-
-def run(pytester: pytest.Pytester, *args: str) -> pytest.RunResult:
-    """Run with every item's word, and a JUnit file."""
-    return pytester.runpytest_inprocess(*args, "-v", "--junitxml=j.xml")
 
 
 def test_each_ending_is_counted_by_pytest(ended: Ended) -> None:
@@ -206,10 +204,158 @@ def test_a_starting_tree_that_cannot_be_built_is_an_error(pytester: pytest.Pytes
         pytester.path, {"conftest.py": AGENTS, "fixtures/base/a.md": "a", "evals/conftest.py": going, **tasks}
     )
 
-    result = run(pytester, "evals", "--agent-model=oracle")
+    result = run(pytester, "evals", "--agent-model=oracle", "-v")
 
     result.assert_outcomes(errors=2)
     causes = {name: line["cause"] for name, line in finished(pytester.path).items()}
     assert causes == {"broken": "fixture", "unsolved": "nothing_to_act_out"}
     result.stdout.fnmatch_lines(["*nothing to act out*no reference_solution.turns*"])
     result.stdout.no_fnmatch_line("*Traceback*")
+
+
+CONFTEST = """
+def words(evidence):
+    return {}["no such key"]
+
+
+class Broken:
+    def grade(self, evidence):
+        return words(evidence)
+
+
+class Lenient:
+    def grade(self, evidence):
+        return "Mina" in evidence.answer
+
+
+def pytest_agenteval_register(registry):
+    registry.grader("broken", Broken)
+    registry.grader("lenient", Lenient)
+    registry.grader_group("pair", [("lenient", "a friend"), ("broken", "a foe")])
+"""
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester) -> Path:
+    """Tasks of a regression suite: a grader crashes, one of a group does, and none."""
+    hello = task("t")["graders"]
+    write(
+        pytester.path,
+        {
+            "pytest.ini": "[pytest]\n",
+            "conftest.py": CONFTEST,
+            "evals/suite.yaml": suite(),
+            "evals/all.yaml": [
+                task("alone", graders=[{"name": "broken"}]),
+                task("beside", graders=[*hello, {"name": "pair"}]),
+                task("good", graders=[{"name": "lenient"}]),
+            ],
+        },
+    )
+    return pytester.path
+
+
+def test_a_crashing_grader_is_an_error_wherever_endings_are_told(
+    pytester: pytest.Pytester, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ERROR with cause and traceback in terminal, JUnit, job summary and record, with the other grades."""
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(project / "summary.md"))
+    result = run(pytester, "evals", "-v", "--junitxml=j.xml", workers=1)
+
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.assert_outcomes(passed=1, errors=2)
+    result.stdout.fnmatch_lines_random(
+        [
+            "*grader_crash: a foe raised KeyError: 'no such key'",
+            '*conftest.py", line 8, in grade',
+            '*return {}?"no such key"?',
+            "  answer_contains  1.00",
+            "  a friend         1.00",
+            "  a foe            crashed: raised KeyError: 'no such key'",
+            "*2 errored, in no average: 2 grader_crash",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*undecided*")
+    result.stdout.no_fnmatch_line("*in ask")
+
+    ended = finished(project)["beside"]
+    assert (ended["ending"], ended["score"], ended["cause"]) == ("errored", None, CRASH)
+    assert ended["traceback"].endswith("KeyError: 'no such key'\n")
+    beside = trials(project)["beside"]
+    assert [grade.score for grade in beside.grades] == [1.0, 1.0, None]
+    assert beside.traceback.splitlines()[1].endswith("line 8, in grade")
+    case = junit(project / "j.xml")["beside[scripted-1]"]
+    (error,) = case.findall("error")
+    assert "grader_crash: a foe raised KeyError" in error.attrib["message"]
+    assert "in words" in (error.text or "")
+    assert properties(case)["agenteval.grade.a friend"] == "1.0000"
+    assert properties(case)["agenteval.grade.a foe"] == "crashed"
+    summary = (project / "summary.md").read_text(encoding="utf-8")
+    assert "**ERROR** greetings/beside" in summary
+    assert 'return {}["no such key"]' in summary
+
+
+CRASHING = """
+def deeper(text):
+    return {}["no " + text]
+
+
+class Crashing:
+    def run(self, task_input, ctx):
+        return deeper(task_input["content"])
+
+
+def pytest_agenteval_register(registry):
+    registry.agent("crashing", Crashing)
+"""
+BUCKET = "greeting_people_by_name_politely"
+SAID_CAPABILITY = "name: capability\nkind: capability\ndefaults: {model: scripted, trials_per_run: 2}\n"
+
+
+def said_project(pytester: pytest.Pytester) -> None:
+    """Write a suite with a miss in a bucket of a long name, and one with a failure and a crash."""
+    write(
+        pytester.path,
+        {
+            "conftest.py": CRASHING,
+            f"a/{BUCKET}/m.json": task("m", says="Hm."),
+            "a/suite.yaml": SAID_CAPABILITY,
+            "a/other/n.json": task("n"),
+            "b/suite.yaml": suite(),
+            "b/f.json": task("f", says="Hm."),
+            "b/c.json": task("c", agent="crashing"),
+        },
+    )
+
+
+def test_a_miss_says_its_ending_once(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``MISSED 0.00 (reason)`` under -v and in the summary; JUnit's message has word and score."""
+    monkeypatch.setenv("COLUMNS", "160")
+    said_project(pytester)
+
+    result = run(pytester, "-v", "-rx", "--junitxml=junit.xml", "a", workers=1)
+
+    lines = [line for line in result.outlines if "MISSED" in line and "m.json::" in line]
+    assert len(lines) >= 3
+    for line in lines:
+        assert line.count("MISSED 0.00") == 1
+        assert line.count("answer_contains") == (0 if line.startswith("[gw") else 1)  # xdist says no reason
+    xml = (pytester.path / "junit.xml").read_text(encoding="utf-8")
+    assert xml.count('type="pytest.xfail" message="MISSED 0.00: answer_contains 0.00: no:') == 2
+
+
+def test_a_traceback_is_printed_once_and_begins_with_the_users_code(pytester: pytest.Pytester) -> None:
+    """Under -vv too, where pytest prints a whole text again in its short summary."""
+    said_project(pytester)
+
+    result = run(pytester, "-vv", "b")
+
+    out = str(result.stdout)
+    assert out.count("Traceback (most recent call last)") == 1
+    assert out.count("answer: Hm.") == 1
+    first = re.search(r'Traceback .*\n +File "([^"]+)", line (\d+), in run', out)
+    assert first is not None
+    assert first[1].endswith("conftest.py")
+    assert "pytest_agenteval/engine" not in out
+    result.stdout.fnmatch_lines(["ERROR b/c.json::c* - crash: KeyError: 'no Say hello to Mina.'"])
+    result.stdout.fnmatch_lines(["FAILED 0.00 b/f.json::f* - answer_contains 0.00: no:*"])

@@ -1,4 +1,4 @@
-"""What is secret in a session is in none of its files, nor in what pytest and its plugins write by themselves."""
+"""What is secret in a session is in none of its files, nor in what pytest writes by itself."""
 
 from __future__ import annotations
 

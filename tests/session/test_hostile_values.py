@@ -12,7 +12,8 @@ import pytest
 
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.run_reader import load_run
-from tests.journals import run_folder
+from pytest_agenteval.text import patterns
+from tests.journals import finished, run_folder
 from tests.suites import run, suite, task, write
 
 pytest_plugins = ["pytester"]
@@ -167,3 +168,89 @@ def _all(trial: Trial) -> list[Any]:
     calls = [(dict(call.args), call.result, call.error) for call in trial.transcript.calls]
     details = [dict(grade.details) for grade in trial.grades]
     return [trial.outcome.answer.text[-100:], dict(trial.outcome.answer.state), calls, details]
+
+
+SLOW = "(a|a)+$"
+ANSWER = "a" * 60 + "! Mina"
+CALLS = {
+    "agent": "tool_calling",
+    "settings": {"tools": ["look"]},
+    "script": [{"calls": [{"tool": "look", "args": {"at": ANSWER}}]}, {"text": "Mina"}],
+}
+FREE_CALLS = {**CALLS, "settings": {"tools": ["free"]}}
+FREE_CALLS["script"] = [{"calls": [{"tool": "free", "args": {"at": ANSWER}}]}, {"text": "Mina"}]
+TOOLS = f"""
+from pytest_agenteval.records.tool_spec import ToolSpec
+from pytest_agenteval.tools.tool import Tool
+
+
+def pytest_agenteval_register(registry):
+    shape = {{"type": "object", "properties": {{"at": {{"type": "string", "pattern": "{SLOW}"}}}}}}
+    registry.tool(Tool(ToolSpec("look", "Looks.", shape), lambda args: "seen"))
+    registry.tool(Tool(ToolSpec("free", "Looks."), lambda args: "seen"))
+"""
+
+
+def slow_task(id: str, name: str, config: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """Give a task with a grader that holds a slow pattern, beside one that passes."""
+    passing = {"name": "answer_contains", "config": {"text": "Mina"}}
+    return task(id, says=ANSWER, graders=[passing, {"name": name, "config": config}], **more)
+
+
+def test_a_pattern_that_takes_too_long_is_an_error_of_its_own_trial(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever an author may write one: it is no miss of the agent, and never a pass."""
+    monkeypatch.setattr(patterns, "SECONDS", 0.1)
+    tasks = [
+        task("fine"),
+        slow_task("answer", "answer_matches", {"patterns": [SLOW]}),
+        slow_task(
+            "argument", "call_arguments", {"tool": "free", "args": {"at": {"regex": SLOW}}}, **FREE_CALLS
+        ),
+        slow_task("called", "tool_called", {"tools": ["look"]}, **CALLS),
+    ]
+    write(pytester.path, {"evals/suite.yaml": suite(), "evals/conftest.py": TOOLS, "evals/tasks.yaml": tasks})
+    result = run(pytester, "evals")
+    ended = finished(pytester.path)
+    assert ended["fine"]["ending"] == "passed"
+    for name in ("answer", "argument", "called"):
+        assert (ended[name]["ending"], ended[name]["cause"]) == ("errored", "pattern_too_slow"), name
+    (contains, matches) = ended["answer"]["grades"]
+    assert (contains["score"], matches["score"]) == (1.0, None)
+    assert matches["rationale"].startswith(f"the pattern {SLOW!r} took too long: more than 0.1 s")
+    result.stdout.fnmatch_lines(["*pattern_too_slow: the pattern '(a|a)+$' took too long*"])
+    result.stdout.no_fnmatch_line("*Traceback*")
+
+
+def test_thousands_of_calls_of_one_reply_are_made_some_at_a_time(pytester: pytest.Pytester) -> None:
+    """All of them are carried out, in their order, on far fewer threads than there are calls."""
+    conftest = """
+import threading
+from pytest_agenteval import Tool, ToolSpec
+most, before = 0, threading.active_count()  # of what ran here before, some threads are left
+
+def count(args):
+    global most
+    most = max(most, threading.active_count() - before)
+    return str(most)
+
+def pytest_agenteval_register(registry):
+    registry.tool(Tool(ToolSpec("count", "Counts."), count))
+
+def pytest_unconfigure():
+    print("threads at once:", most if most < 60 else "too many")
+"""
+    calls = [{"tool": "count", "args": {"n": n}} for n in range(1000)]
+    write(
+        pytester.path,
+        {"conftest.py": conftest, "evals/suite.yaml": suite(more="settings: {tools: [count]}\n")},
+    )
+    write(
+        pytester.path, {"evals/t.json": {**task("t"), "script": [{"calls": calls}, {"text": "Hello, Mina!"}]}}
+    )
+
+    result = run(pytester, "evals", "-s")
+
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["threads at once: [0-9]*"])

@@ -1,4 +1,4 @@
-"""JUnit files of whole runs: each trial's score and place, in every family, for every reader, and later on."""
+"""JUnit files of whole runs: each trial's score and place, in every family and for every reader."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.loopback.model_server import ModelServer, ReplyPlan
-from tests.session.test_real_judges import graded_trials, write_project
+from tests.session.test_judges import graded_trials, write_project
 from tests.suites import run, write
 
 pytest_plugins = ["pytester"]

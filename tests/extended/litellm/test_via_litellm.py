@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.session.test_direct_models import asked, litellm_modules, record_of
+from tests.session.test_models import asked, litellm_modules, record_of
 
 pytest_plugins = ["pytester"]
 

@@ -13,24 +13,50 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.extended.performance import against, machine, page, peers
+from tests.extended.performance import against, page, peers
 from tests.extended.performance.bench import ROOT, Bench
-from tests.extended.performance.cases import ASKED, CASES, COUNTED, QUICK
+from tests.extended.performance.cases import CASES, COUNTED, QUICK
 from tests.extended.performance.measuring import ProgramFailed
-from tests.extended.performance.options import parser
 from tests.extended.performance.rows import Row
+
+DESCRIPTION = """What a call, a trial and a start cost, beside plain pytest, bare loops and what people would
+use instead: rounds in turn, medians, ratios, one table in Markdown."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """Give the parser."""
+    named = os.environ.get("AGENTEVAL_PEERS")
+    found = argparse.ArgumentParser(prog="python -m tests.extended.performance", description=DESCRIPTION)
+    found.add_argument("case", nargs="*", help="only these cases (--list names them)")
+    found.add_argument("--list", action="store_true", help="name the cases, and measure nothing")
+    found.add_argument("--rounds", type=_rounds, default=99, help="so many rounds of each case at most")
+    found.add_argument("--peers", action="store_true", help="also beside the peers that are installed")
+    found.add_argument(
+        "--venvs",
+        type=Path,
+        default=Path(named) if named else None,
+        help="the folder of the peers' environments (default: AGENTEVAL_PEERS; then this interpreter's)",
+    )
+    found.add_argument("--write", type=Path, help="put the whole table into this page, between its marks")
+    found.add_argument("--against", metavar="REV", help="this state beside that revision, instead")
+    return found
+
+
+def _rounds(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"expected a whole number, 1 or more; found {text!r}")
+    return int(text)
 
 
 def main() -> None:
     """Do what the arguments say."""
     given = parser().parse_args()
     if given.list:
-        named = (f"{name} (only where it is named, or with --all)" for name in ASKED)
-        print("\n".join([*CASES, *COUNTED, *named]))
+        print("\n".join([*CASES, *COUNTED]))
         return
-    if unknown := set(given.case) - {*CASES, *COUNTED, *ASKED}:
+    if unknown := set(given.case) - {*CASES, *COUNTED}:
         raise SystemExit(
-            f"no such case: {', '.join(sorted(unknown))}; there are {', '.join([*CASES, *COUNTED, *ASKED])}"
+            f"no such case: {', '.join(sorted(unknown))}; there are {', '.join([*CASES, *COUNTED])}"
         )
     if given.write and (given.case or given.against):
         raise SystemExit("--write puts the whole table into a page: name no case with it, and no --against")
@@ -46,7 +72,7 @@ def main() -> None:
 
 def _table(given: argparse.Namespace, place: Path) -> str:
     found = peers.find(given.venvs) if given.peers else None
-    told = machine.told(found)
+    told = page.told(found)
     rows: list[Row] = []
     try:
         rows.extend(_rows(given, Bench(place, found)))
@@ -57,11 +83,9 @@ def _table(given: argparse.Namespace, place: Path) -> str:
 
 
 def _rows(given: argparse.Namespace, bench: Bench) -> Iterator[Row]:
-    for name in given.case or [*CASES, *COUNTED, *(ASKED if given.all else ())]:
+    for name in given.case or [*CASES, *COUNTED]:
         _begin(name)
-        counted = {**COUNTED, **ASKED}
-        rows = CASES[name].measure(bench, given.rounds) if name in CASES else counted[name](bench)
-        for row in rows:
+        for row in CASES[name].measure(bench, given.rounds) if name in CASES else COUNTED[name](bench):
             print("    " + " | ".join(filter(None, row.cells())), file=sys.stderr, flush=True)
             yield row
 
@@ -69,7 +93,7 @@ def _rows(given: argparse.Namespace, bench: Bench) -> Iterator[Row]:
 def _against(given: argparse.Namespace, place: Path) -> str:
     if apart := set(given.case) - CASES.keys():
         raise SystemExit(f"--against has no case {', '.join(sorted(apart))}; it has {', '.join(CASES)}")
-    told = machine.told(None)
+    told = page.told(None)
     before = Bench(place / "before", source=against.earlier(given.against, place / "earlier"))
     now = Bench(place / "now", source=ROOT / "src")
     found = []

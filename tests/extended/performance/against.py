@@ -16,8 +16,7 @@ from tests.extended.performance.bench import ROOT, Bench, Case
 from tests.extended.performance.measuring import ProgramFailed
 from tests.extended.performance.page import lines
 from tests.extended.performance.program import Program, Programs, Rounds, carry_out
-from tests.extended.performance.rows import amount
-from tests.extended.performance.series import Series
+from tests.extended.performance.rows import Series, amount
 
 TITLES = ("program", "CPU before", "now", "now / before", "wall", "peak")
 DEARER = 1.10

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import statistics
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -42,20 +41,6 @@ class Taken:
         return self.figures[name] if name in self.figures else float(getattr(self, name))
 
 
-def run(
-    command: Sequence[str],
-    folder: Path,
-    environ: Mapping[str, str] | None = None,
-    *,
-    expected: Sequence[int] = (0,),
-) -> Taken:
-    """Run a command and give what it took; it must end with an expected status."""
-    try:
-        return timed(command, folder, environ, expected)
-    except ProgramFailed as failed:
-        raise SystemExit(str(failed)) from None
-
-
 def timed(
     command: Sequence[str], folder: Path, environ: Mapping[str, str] | None, expected: Sequence[int]
 ) -> Taken:
@@ -87,32 +72,3 @@ def timed(
     if process.returncode not in expected:
         raise ProgramFailed(f"{' '.join(command)} ended with {process.returncode}:\n{output[-2000:]}")
     return Taken(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, output)
-
-
-def pytest(
-    folder: Path,
-    *arguments: str,
-    environ: Mapping[str, str] | None = None,
-    expected: Sequence[int] = (0,),
-) -> Taken:
-    """Run pytest with as few other plugins as may be."""
-    return run((*PYTEST, *UNUSED, *arguments), folder, environ, expected=expected)
-
-
-def median(rounds: int, measure: Callable[[], float]) -> float:
-    """Give the median of several measurements."""
-    return statistics.median(measure() for _ in range(rounds))
-
-
-def interleaved(rounds: int, *cases: Callable[[], Taken]) -> list[list[Taken]]:
-    """Measure cases in turn, so that what else the machine does falls on all of them alike."""
-    found: list[list[Taken]] = [[] for _ in cases]
-    for _ in range(rounds):
-        for case, results in zip(cases, found, strict=True):
-            results.append(case())
-    return found
-
-
-def middle(taken: Sequence[Taken], figure: str) -> float:
-    """Give the median of one figure."""
-    return statistics.median(getattr(one, figure) for one in taken)

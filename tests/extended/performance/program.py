@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from tests.extended.performance.measuring import ProgramFailed, Taken, timed
-from tests.extended.performance.series import Series
+from tests.extended.performance.rows import Series
 
 Who: TypeAlias = Literal["ours", "floor", "peer"]
 """A floor is what everybody has: plain pytest, a bare loop. A peer may be missing, or fail."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from pytest_agenteval.store.record_files import add_checksum
 
 PLAIN = """
 import pytest
@@ -19,48 +22,6 @@ def test_it(number, thing):
     assert thing == 1
 """
 
-BARE = """
-import types
-
-import pytest
-
-
-@pytest.fixture
-def trial():
-    return 1
-
-
-def verdict(trial):
-    pass
-
-
-class BareItem(pytest.Function):
-    def setup(self):
-        self.funcargs["trial"] = 1
-        self.user_properties.append(("ending", "passed"))
-
-
-class BareFile(pytest.Module):
-    def _getobj(self):
-        return types.ModuleType("bare")
-
-    def collect(self):
-        self.obj.bare = verdict
-        shape = next(iter(self._genfunctions("bare", verdict)))
-        for line in self.path.read_text().splitlines():
-            function = types.FunctionType(verdict.__code__, {}, line)
-            shared = {"callspec": shape.callspec, "fixtureinfo": shape._fixtureinfo}
-            yield BareItem.from_parent(self, name=f"{line}[1]", callobj=function, **shared)
-
-
-def pytest_collect_file(file_path, parent):
-    return BareFile.from_parent(parent, path=file_path) if file_path.suffix == ".bare" else None
-
-
-def pytest_generate_tests(metafunc):
-    metafunc.parametrize("trial", [1], ids=["1"], indirect=True)
-"""
-"""The least that a plugin can do with files of its own: shared shapes, no fixtures, nothing carried out."""
 
 ADD = '''
 def add(a: int, b: int) -> int:
@@ -72,6 +33,8 @@ COLLECTED = """
 import time
 from pathlib import Path
 
+from pytest_agenteval.store.record_files import add_checksum
+
 import pytest
 
 
@@ -80,17 +43,6 @@ def pytest_collection_finish(session):
     Path("collected_at").write_text(str(time.monotonic()))
 """
 """By the clock that all processes of a machine share, where that is a POSIX one."""
-
-
-def write_bare(folder: Path, count: int, per_file: int) -> Path:
-    """Write so many items that do nothing, as a plugin would collect them from files of its own."""
-    folder.mkdir(parents=True)
-    (folder / "pytest.ini").write_text("[pytest]\n")
-    (folder / "conftest.py").write_text(BARE)
-    for start in range(0, count, per_file):
-        lines = [f"bare_{number}" for number in range(start, min(start + per_file, count))]
-        (folder / f"items_{start:05d}.bare").write_text("\n".join(lines))
-    return folder
 
 
 def one_turn(number: int, **entry: Any) -> dict[str, Any]:
@@ -175,3 +127,55 @@ def write_calling(folder: Path, count: int) -> Path:
     ]
     (evals / "tasks.json").write_text(json.dumps(tasks))
     return folder
+
+
+TABLE = """
+name: table
+kind: capability
+tasks:
+  rows: questions.jsonl
+  id: id
+  input: question
+  bucket: topic
+  script: [{text: "{{ answer }}"}]
+  graders:
+    - {name: answer_contains, config: {text: "It is"}}
+    - {name: answer_contains, label: even, config: {text: "even"}}
+"""
+
+
+def write_table(folder: Path, count: int) -> Path:
+    """Write a suite whose tasks are the rows of a table, and as many plain tests beside it."""
+    evals = folder / "evals"
+    evals.mkdir(parents=True)
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    (evals / "suite.yaml").write_text(TABLE)
+    with (evals / "questions.jsonl").open("w") as rows:
+        for number in range(count):
+            answer = f"It is {number + 1}, {'even' if number % 2 else 'odd'}."
+            row = {
+                "id": f"q{number}",
+                "question": f"{number} + 1?",
+                "answer": answer,
+                "topic": f"t{number % 9}",
+            }
+            rows.write(json.dumps(row) + "\n")
+    (folder / "test_plain.py").write_text(PLAIN.format(count=count))
+    return folder
+
+
+def other_run(newest: Path) -> None:
+    """Store the same run once more, with every tenth trial passed that had missed."""
+    other = newest.with_name("20000101-000000-scripted")
+    shutil.copytree(newest, other)
+    for journal in newest.glob("journal-*.jsonl"):
+        # Line by line: a process that is started has at least the peak of the one that starts it.
+        with journal.open() as lines, (other / journal.name).open("w") as changed:
+            for number, line in enumerate(lines):
+                if number % 10 == 0:
+                    line = line.replace('"ending":"missed","score":0.5', '"ending":"passed","score":1.0')
+                    whole = line.partition(',"crc"')[0] + "}\n"
+                    line = add_checksum(whole.encode()).decode()
+                changed.write(line)
+    header = other / "run.json"
+    header.write_text(header.read_text().replace(newest.name, other.name))

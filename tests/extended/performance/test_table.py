@@ -14,8 +14,7 @@ from tests.extended.performance.__main__ import main
 from tests.extended.performance.cases.house import lines_by_kind
 from tests.extended.performance.measuring import ProgramFailed, Taken
 from tests.extended.performance.program import Program, Rounds, carry_out
-from tests.extended.performance.rows import Row, alone, beyond, ratio
-from tests.extended.performance.series import Series
+from tests.extended.performance.rows import Row, Series, alone, beyond, ratio
 
 
 def taken(*cpu: float) -> list[Taken]:

@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
+from tests.extended.performance.__main__ import parser
 from tests.extended.performance.cases import CASES
-from tests.extended.performance.options import parser
 
 ROOT = Path(__file__).parents[3]
 WORKFLOW = ROOT / ".github" / "workflows" / "performance.yml"

@@ -1,10 +1,12 @@
-"""Which files are tasks, and what their trials are called."""
+"""Which files are tasks, what their trials are called, how quickly they are built, and what editors see."""
 
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
+from _pytest.python import PyCollector
 
 from tests.suites import collected_ids, run, suite, task, write
 
@@ -158,3 +160,157 @@ def test_names_that_are_shown_can_be_pasted(pytester: pytest.Pytester, workers: 
 
     assert all(re.search(rf"(^|\s){re.escape(name)}(\s|$)", shown, re.MULTILINE) for name in names)
     run(pytester, *names, "--agent-model=scripted,nop").assert_outcomes(passed=5, failed=5)
+
+
+MANY = [task(f"task_{number}") for number in range(20)]
+FILES = {
+    "evals/suite.yaml": suite(),
+    "evals/a/many.json": MANY,
+    "evals/b/one.json": task("lone"),
+    "evals/b/two.json": task("other", tags=["slow"]),
+}
+
+
+@pytest.fixture
+def slow_ways(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names that pytest's own way of building functions was asked for."""
+    asked: list[str] = []
+    original = PyCollector._genfunctions
+
+    def counted(self: PyCollector, name: str, funcobj: object) -> object:
+        asked.append(name)
+        return original(self, name, funcobj)
+
+    monkeypatch.setattr(PyCollector, "_genfunctions", counted)
+    return asked
+
+
+PARAMETERS = """
+def pytest_generate_tests(metafunc):
+    if metafunc.function.__name__ == "task_1":
+        metafunc.fixturenames.append("again")
+        metafunc.parametrize("again", [1, 2])
+"""
+AXIS = "import pytest\n@pytest.fixture(autouse=True, params='xy')\ndef axis(): pass\n"
+# Files beside those above, options, how many items there are, and which tasks pytest itself was asked for.
+SHAPES: dict[str, tuple[dict[str, Any], list[str], int, list[str]]] = {
+    "once for each folder": ({}, ["--agent-model=scripted,nop", "--repetitions=2"], 88, ["task_0", "lone"]),
+    "a task of other cases": (
+        {"evals/a/more.json": task("often", trials_per_run=3)},
+        [],
+        25,
+        ["task_0", "often", "lone"],
+    ),
+    "a conftest that sees every task of its folder": (
+        {"evals/a/conftest.py": PARAMETERS},
+        [],
+        23,
+        [*(f"task_{number}" for number in range(20)), "lone"],
+    ),
+    "a fixture that multiplies": ({"evals/a/conftest.py": AXIS}, [], 42, ["task_0", "lone"]),
+}
+
+
+@pytest.mark.parametrize("case", SHAPES)
+def test_tasks_of_a_folder_are_built_from_one_shape(
+    pytester: pytest.Pytester, slow_ways: list[str], case: str
+) -> None:
+    """pytest works out parameters and fixtures once for each folder, unless somebody else has a say.
+
+    What is shared is what is the same: tags and suites are each task's own.
+    """
+    more, options, count, asked = SHAPES[case]
+    write(pytester.path, FILES | more)
+
+    found = collected_ids(pytester, *options)
+
+    assert len(found) == len(set(found)) == count
+    assert slow_ways == asked
+    for option in ("-m", "-k"):
+        slow = collected_ids(pytester, option, "slow")
+        assert slow == ["evals/b/two.json::other[scripted-1]"]
+
+
+# What the editor's own plugin does with each collected item.
+VSCODE = """
+def pytest_collection_finish(session):
+    for item in session.items:
+        if hasattr(item, "callspec"):
+            parent = item.nodeid.rsplit(".py", 1)[1]
+            print("PARAMETRIZED", item.nodeid, parent)
+        else:
+            print("FOUND", item.nodeid)
+"""
+EDITOR_FILES = {"evals/suite.yaml": suite(), "evals/many.json": [task("one"), task("two")]}
+PYTHON = "import pytest\n@pytest.mark.parametrize('x', [1])\ndef test_other(x): pass\n"
+
+
+def test_discovery_in_vs_code_is_not_broken(pytester: pytest.Pytester) -> None:
+    """It takes every parametrised test for Python; trials look plain to it, other tests as ever."""
+    write(pytester.path, EDITOR_FILES | {"vscode_pytest.py": VSCODE, "test_other.py": PYTHON})
+    pytester.syspathinsert()
+
+    result = run(pytester, "--collect-only", "-p", "vscode_pytest", "-s")
+
+    assert result.ret == 0
+    result.stdout.fnmatch_lines_random(
+        [
+            "*FOUND evals/many.json::one?scripted-1?",
+            "*FOUND evals/many.json::two?scripted-1?",
+            "*PARAMETRIZED test_other.py::test_other?1? ::test_other?1?",
+        ]
+    )
+
+
+def test_runs_from_vs_code_keep_their_callspecs(pytester: pytest.Pytester) -> None:
+    """Only discovery needs the change: the editor runs trials by their ids."""
+    quiet = """
+def pytest_collection_finish(session):
+    assert all(hasattr(item, "callspec") for item in session.items)
+"""
+    write(pytester.path, EDITOR_FILES | {"vscode_pytest.py": quiet})
+    pytester.syspathinsert()
+
+    result = run(pytester, "-p", "vscode_pytest", "evals/many.json::two[scripted-1]")
+
+    result.assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("root", [".", "evals", "other"])
+def test_a_trial_lies_where_pytest_would_say(pytester: pytest.Pytester, root: str) -> None:
+    """Its place is told from the root folder, in the root or beside it, as that of any other item."""
+    pytester.mkdir("other")
+    write(pytester.path, EDITOR_FILES)
+    places = """
+import pytest
+def pytest_collection_finish(session):
+    for item in session.items:
+        own, pytests = item.location, pytest.Item.location.func(item)
+        assert own == pytests, (own, pytests)
+        print("AT", own)
+"""
+    write(pytester.path, {"places.py": places})
+    pytester.syspathinsert()
+
+    result = run(pytester, "evals/many.json", f"--rootdir={root}", "--collect-only", "-s", "-p", "places")
+
+    assert result.ret == 0
+    file = {".": "evals/many.json", "evals": "many.json", "other": "../evals/many.json"}[root]
+    result.stdout.fnmatch_lines([f"AT ('{file}', 2, 'one?scripted-1?')"])
+
+
+def test_what_a_report_says_of_a_trial_is_the_trials_own(pytester: pytest.Pytester) -> None:
+    """File and line of its task; what a fixture records under our name says nothing."""
+    conftest = """
+import pytest
+
+@pytest.fixture(autouse=True)
+def noting(record_property):
+    record_property("agenteval.score", "n/a")
+
+def pytest_runtest_logreport(report):
+    print('AT', report.when, report.location)
+"""
+    write(pytester.path, EDITOR_FILES | {"conftest.py": conftest})
+    result = run(pytester, "evals/many.json::one", "-v", "-s")
+    result.stdout.fnmatch_lines(["PASSED 1.00AT call ('evals/many.json', 2, 'one?scripted-1?')"])

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TypeAlias
 
 from tests.extended.performance.bench import Bench, Case
 from tests.extended.performance.cases.house import house
 from tests.extended.performance.cases.live import DIRECT, LITELLM, TOOLS
 from tests.extended.performance.cases.offline import FIRST, TRIALS, UNUSED, WORKERS
-from tests.extended.performance.cases.others import addresses, cards, floor, large, many, thinking
 from tests.extended.performance.cases.stored import MEMORY, READERS, REGRADING, RESUMING
 from tests.extended.performance.rows import Row
-
-Asked: TypeAlias = Callable[[Bench], Iterator[Row]]
 
 CASES: Mapping[str, Case] = {
     "unused": UNUSED,
@@ -30,18 +26,8 @@ CASES: Mapping[str, Case] = {
 }
 """Those of the table."""
 
-COUNTED: Mapping[str, Asked] = {"house": house}
+COUNTED: Mapping[str, Callable[[Bench], Iterator[Row]]] = {"house": house}
 """Those of the table whose figures are counted, not timed."""
-
-ASKED: Mapping[str, Asked] = {
-    "floor": floor,
-    "many": many,
-    "cards": cards,
-    "thinking": thinking,
-    "addresses": addresses,
-    "large": large,
-}
-"""Those that are measured only where they are named, or with ``--all``."""
 
 QUICK = ("unused", "first", "trials", "direct", "litellm", "tools", "regrading", "resuming")
 """Those that a change is held against the state before it by, where none is named."""

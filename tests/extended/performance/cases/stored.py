@@ -8,9 +8,9 @@ from pathlib import Path
 
 from tests.extended.performance import suites
 from tests.extended.performance.bench import ROOT, SCRIPTED, Bench, Case
-from tests.extended.performance.large_runs import other_run, write_table
 from tests.extended.performance.program import Program, Programs, Rounds
 from tests.extended.performance.rows import Row, ratio
+from tests.extended.performance.suites import other_run, write_table
 
 MANY, MORE, MOST = 10_000, 50_000, 100_000
 RECORDED = 8 * 91
