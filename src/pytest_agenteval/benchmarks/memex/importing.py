@@ -25,7 +25,6 @@ from pytest_agenteval import (
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.store.imported_runs import leftover_lines, writing
 from pytest_agenteval.tasks.documents import read_document
-from pytest_agenteval.tasks.file_names import SUITE_NAMES
 from pytest_agenteval.tasks.load import LoadedTask, load_suite, load_tasks
 from pytest_agenteval.tasks.referenced_files import workspace_layers
 from pytest_agenteval.tasks.suite_spec import Suite
@@ -35,11 +34,7 @@ from pytest_agenteval.text.errors import did_you_mean
 
 TASK = "task.json"
 SOURCE_SUITE_FILE = "suite.json"
-KINDS = ("capability", "regression", "mixed")
 KNOWN = frozenset({*Suite.__struct_fields__, *SPELLINGS})
-# Keys of a suite whose values depend on more than the suite file.
-NAMES = frozenset({"name", "agent", "agent_name", "kind"})
-
 AGENTS: Mapping[str, str] = {"card_agent": "card", "pkm_agent": "pkm"}
 _DAY = re.compile(r"(\d{4})/(\d\d)/(\d\d)\.md#")
 
@@ -68,11 +63,11 @@ def find_suites(root: Path) -> list[SourceSuite]:
     for path in sorted(root.rglob(TASK)):
         inner = path.relative_to(root).parts[:-1]
         if not any(part == "workspace" or part.startswith(("_", ".")) for part in inner):
-            # The nearest folder with a suite file is the suite; without one, the folder above `tasks` is.
-            above = [folder for folder in path.parents if folder.is_relative_to(root)]
-            with_file = [folder for folder in above if any((folder / name).is_file() for name in SUITE_NAMES)]
-            with_tasks = [folder.parent for folder in above if folder.name == "tasks" and folder != root]
-            folders.setdefault((with_file or with_tasks or [root])[0], []).append(path)
+            above = (folder for folder in path.parents if folder.is_relative_to(root))
+            suite = next((folder for folder in above if (folder / SOURCE_SUITE_FILE).is_file()), None)
+            if suite is None:
+                raise UsageMistake(f"{path}: expected a {SOURCE_SUITE_FILE} in a folder above it")
+            folders.setdefault(suite, []).append(path)
     if not folders:
         raise UsageMistake(f"{root}: expected a folder of Memex's suites; there is no {TASK} below it")
     return [_read_suite(folder, tuple(tasks), root) for folder, tasks in folders.items()]
@@ -80,40 +75,35 @@ def find_suites(root: Path) -> list[SourceSuite]:
 
 def _read_suite(folder: Path, tasks: tuple[Path, ...], root: Path) -> SourceSuite:
     theirs = folder / SOURCE_SUITE_FILE
-    source_settings = read_json(theirs) if theirs.is_file() else {}
+    source_settings = read_json(theirs)
     if not isinstance(source_settings, dict):
         raise misshapen(theirs, "a suite: a JSON object", source_settings)
-    entries = [entry for task in tasks for entry in _entries(task)]
-    agent, changes = _agent(source_settings, folder, root, entries)
-    # Without a kind in the suite file, a folder that has the name of one says it.
-    kind = source_settings.get("kind") or next((k for k in KINDS if k in folder.parts), "mixed")
-    settings: dict[str, Any] = {"name": source_settings.get("name") or f"{agent or 'memex'}_{kind}"}
-    settings |= {"description": f"Memex's own tasks, from {folder.relative_to(root.parent).as_posix()}"}
-    settings |= {"agent": agent} if agent else {}
-    settings["kind"] = kind
-    settings |= {key: value for key, value in source_settings.items() if key in KNOWN and key not in NAMES}
+    settings: dict[str, Any] = {
+        "name": folder.name,
+        "description": f"Memex's own tasks, from {folder.relative_to(root.parent).as_posix()}",
+        "kind": "mixed",
+        **{key: value for key, value in source_settings.items() if key in KNOWN},
+    }
+    changes = []
+    agent_name = settings.pop("agent_name", None) or settings.get("agent")
+    if ours := AGENTS.get(str(agent_name)):
+        changes.append(f"the agent {agent_name} is {ours} here")
+    if agent_name:
+        settings["agent"] = ours or agent_name
     own_defaults = settings.get("defaults")
     defaults = own_defaults if isinstance(own_defaults, dict) else {}
-    clock = "" if "clock" in defaults else _clock(entries)
+    clock = "" if "clock" in defaults else _clock([entry for task in tasks for entry in _entries(task)])
     settings |= {"defaults": {**defaults, "clock": clock}} if clock else {}
-    _check(theirs, source_settings, settings)
+    try:
+        # Before anything is written, and in the file that says it.
+        spec_of(Suite, settings)
+    except SpecRefused:
+        raise problems_of(Suite, settings, read_document(theirs), file=str(theirs)) from None
     for key in (key for key in source_settings if key not in KNOWN):
         hint = did_you_mean(key, KNOWN)
         changes.append(f"{SOURCE_SUITE_FILE}: unknown key {key!r}, left out{f'; {hint}' if hint else ''}")
     changes += [f"the clock stands at {clock}, the day of its entries"] if clock else []
     return SourceSuite(folder, tasks, settings, tuple(changes))
-
-
-def _check(theirs: Path, source_settings: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
-    """Raise what is wrong with a suite before any of it is written, in the file that says it."""
-    try:
-        spec_of(Suite, settings)
-    except SpecRefused:
-        # Without a file of theirs nothing of theirs can be
-        # wrong: the mistake is ours and keeps its traceback.
-        if not source_settings:
-            raise
-        raise problems_of(Suite, settings, read_document(theirs), file=str(theirs)) from None
 
 
 def _entries(task: Path) -> Iterator[Mapping[str, Any]]:
@@ -124,25 +114,6 @@ def _entries(task: Path) -> Iterator[Mapping[str, Any]]:
         return
     if isinstance(value, dict):
         yield value
-
-
-def _agent(
-    source_settings: Mapping[str, Any], folder: Path, root: Path, entries: list[Mapping[str, Any]]
-) -> tuple[str, list[str]]:
-    """Give our name of the agent: as the file names it, else as the folders do, else as the graders do."""
-    agent_name = source_settings.get("agent_name") or source_settings.get("agent")
-    if agent_name:
-        ours = AGENTS.get(str(agent_name), str(agent_name))
-        return ours, [f"the agent {agent_name} is {ours} here"] if ours != agent_name else []
-    parts = "/".join(folder.relative_to(root.parent).parts)
-    graders = {str(grader.get("name")) for entry in entries for grader in entry.get("graders") or ()}
-    for ours in AGENTS.values():
-        if re.search(rf"(^|[/_-]){ours}($|[/_-])", parts):
-            return ours, [f"the agent is {ours}, as the folder is named"]
-    for ours in AGENTS.values():
-        if any(name.startswith(f"{ours}_") for name in graders):
-            return ours, [f"the agent is {ours}, as its graders are named"]
-    return "", []
 
 
 def _clock(entries: list[Mapping[str, Any]]) -> str:
@@ -224,8 +195,7 @@ def _import(
     ours.write_text(MARK + ours.read_text(encoding="utf-8"), encoding="utf-8", newline="\n")
     try:
         # Their suite file is left behind, because ours stands in its place.
-        theirs = {SOURCE_SUITE_FILE, "suite.yaml", "suite.yml"}
-        left_behind = lambda folder, _: theirs if Path(folder) == suite.folder else set()  # noqa: E731
+        left_behind = shutil.ignore_patterns(SOURCE_SUITE_FILE)
         shutil.copytree(suite.folder, place, ignore=left_behind, dirs_exist_ok=True)
     except (shutil.Error, OSError) as refused:
         raise UsageMistake(f"{suite.folder} cannot be copied to {place}: {refused}") from None

@@ -203,20 +203,18 @@ def test_what_their_suite_file_says_is_carried_over_or_told(
     assert not (tmp_path / "other").exists()
 
 
-def test_what_the_suite_file_says_otherwise_is_told(
+def test_what_is_written_otherwise_than_the_suite_file_says_is_told(
     memex: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Agent, kind and clock come from the folders and the entries, and each change is printed."""
-    (suite_of(memex) / "suite.json").unlink()
-
+    """The agent has our name, the clock is that of the entries, and each change is printed."""
     assert agenteval_import("memex", memex, "--to", tmp_path / "mine") == 0
 
     suite_yaml = yaml.safe_load((tmp_path / "mine" / "suite.yaml").read_text("utf-8"))
     assert (suite_yaml["agent"], suite_yaml["kind"]) == ("pkm", "capability")
     assert suite_yaml["defaults"]["clock"] == "2026-02-11T20:30:00+00:00"
     out = capsys.readouterr().out
-    assert "pkm_capability: 1 task files, 0 cannot run" in out
-    assert "the agent is pkm, as the folder is named" in out
+    assert "made_up_pkm: 1 task files, 0 cannot run" in out
+    assert "the agent pkm_agent is pkm here" in out
     assert "GPL-3.0" in out
 
 
@@ -292,6 +290,9 @@ def test_what_is_no_folder_of_memex_is_refused(memex: Path, tmp_path: Path) -> N
     ):
         with pytest.raises(UsageMistake, match=message):
             agenteval_import("memex", source, "--to", tmp_path / target)
+    bare = pkm_task(tmp_path / "bare" / "suite", "garden/mint")
+    with pytest.raises(UsageMistake, match=f"{bare.name}: expected a suite.json in a folder above it"):
+        agenteval_import("memex", tmp_path / "bare", "--to", tmp_path / "mine")
     again = memex / "pkm_agent" / "suites" / "regression"
     dump(again / "suite.json", {"name": "made_up_pkm", "agent_name": "pkm_agent"})
     pkm_task(again, "garden/mint")
