@@ -264,7 +264,6 @@ def test_matchers_of_one_setting_are_equal_and_can_be_sent(setting: Any) -> None
 
     assert matcher == matcher_of(setting, ()) == sent
     assert matcher != matcher_of({"exact": "something else"}, ())
-    assert repr(sent) == repr(matcher) == f"<matcher: {matcher}>"
     assert [sent.matches(value) for value in ("a", "b", 1, ABSENT)] == [
         matcher.matches(value) for value in ("a", "b", 1, ABSENT)
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -17,11 +17,10 @@ from pytest_agenteval.text.errors import KeyPath
 from pytest_agenteval.text.json_values import (
     canonical_json,
     format_path,
-    normal_keys,
     normal_text,
     normal_texts,
 )
-from pytest_agenteval.text.patterns import author_pattern
+from pytest_agenteval.text.patterns import with_bounded_patterns
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
@@ -30,9 +29,6 @@ if TYPE_CHECKING:
 MAX_PROBLEMS = 5
 # Keywords of JSON Schema that hold values, not schemas.
 _VALUE_KEYWORDS = frozenset({"const", "default", "enum", "examples"})
-# Keywords that compare texts, which are normalized for them. The value itself is checked as it is, because of
-# patterns.
-_COMPARING = frozenset({"const", "enum", "maxLength", "minLength", "uniqueItems"})
 
 
 def check_schema(name: str, schema: Mapping[str, Any]) -> None:
@@ -66,7 +62,8 @@ def check_schema(name: str, schema: Mapping[str, Any]) -> None:
 def schema_problems(schema: Mapping[str, Any], value: Any) -> list[str]:
     """Describe what is wrong with a value in jsonschema's words: the first errors, each with its place."""
     problems = []
-    for error in islice(_validator(canonical_json(schema)).iter_errors(value), MAX_PROBLEMS):
+    validator = _validator(canonical_json(normal_texts(schema)))
+    for error in islice(validator.iter_errors(normal_texts(value)), MAX_PROBLEMS):
         place = format_path(error.absolute_path)
         problems.append(f"{place}: {cut(error.message)}" if place else cut(error.message))
     return problems
@@ -78,36 +75,10 @@ def _validator(text: str) -> Validator:
     from jsonschema import Draft202012Validator, validators
     from referencing import Registry
 
-    schema = _normal_schema(json.loads(text))
-    plain = validators.validator_for(schema, default=Draft202012Validator)
-    # A pattern is left out of the normal form: it may name a line end such as \r, which that form replaces.
-    compared = {key: _of_normal_texts(test) for key, test in plain.VALIDATORS.items() if key in _COMPARING}
-    extend: Any = validators.extend  # not typed
-    kind: type[Validator] = extend(plain, {**compared, "pattern": _check_pattern})
+    schema = json.loads(text)
+    kind = with_bounded_patterns(validators.validator_for(schema, default=Draft202012Validator))
     # An empty registry of our own: the default one fetches schemas that it does not know from the network.
     return kind(schema, registry=Registry())
-
-
-def _normal_schema(schema: Any) -> Any:
-    """Bring the texts of a schema into normal form, except its patterns, which may name line ends."""
-    if isinstance(schema, dict):
-        return {
-            key: value if key == "pattern" and isinstance(value, str) else _normal_schema(value)
-            for key, value in normal_keys(schema).items()
-        }
-    return list(map(_normal_schema, schema)) if isinstance(schema, list) else normal_texts(schema)
-
-
-def _of_normal_texts(check: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a keyword's check so that it sees a value whose texts are in normal form."""
-    return lambda validator, wanted, value, schema: check(validator, wanted, normal_texts(value), schema)
-
-
-def _check_pattern(validator: Any, pattern: str, value: Any, schema: Any) -> Iterator[Any]:
-    from jsonschema import ValidationError
-
-    if isinstance(value, str) and not author_pattern(pattern).matches(value):
-        yield ValidationError(f"{value!r} does not match {pattern!r}")
 
 
 def _references(value: Any, place: KeyPath) -> Iterator[tuple[KeyPath, str]]:
