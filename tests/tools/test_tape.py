@@ -166,5 +166,3 @@ def test_a_provider_that_could_not_be_reached_cannot_be_reached_in_a_replay(tmp_
     assert results[0] == results[1]
     assert results[0] is not None
     assert results[0].type == "unreachable"
-
-

@@ -251,8 +251,6 @@ def _pairs(text: str) -> Iterable[tuple[str, str]]:
 InteractionSlot: TypeAlias = int
 """The place of an interaction in its cassette: it never changes, so a tape can note what it has played."""
 
-MOST_INDEXES = 256  # where tools are made anew for each trial, those of trials long gone
-
 
 class InteractionIndex:
     """The interactions of one cassette, by slot, by equal request and by the arguments of a tool's calls."""
@@ -290,8 +288,6 @@ class InteractionIndex:
         """Give the index of one tool's calls, made at first use and up to date."""
         index = self._candidates.get(matcher.ident)
         if index is None:
-            if len(self._candidates) >= MOST_INDEXES:
-                del self._candidates[next(iter(self._candidates))]
             index = self._candidates[matcher.ident] = CallIndex(matcher)
         index.take_in(self._interactions)
         return index

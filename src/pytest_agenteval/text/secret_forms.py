@@ -6,7 +6,7 @@ import base64
 import html
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache, lru_cache
 from typing import Literal, NamedTuple
@@ -121,7 +121,6 @@ class SecretForms:
         self._marks: set[str] = set()
         self._starts: set[str] = set()
         self._parts: set[str] = set()
-        self._places: dict[str, Sequence[int]] = {}
 
     def with_more(self, forms: set[str]) -> SecretForms:
         more = SecretForms()
@@ -150,8 +149,7 @@ class SecretForms:
         """Give the text with a mark in place of each form, also where the text was cut within one."""
         hits = self._marks.intersection(self._looked_at(text)) | self._cut_parts(text)
         hits.update(start for start in self._short_starts if start in text)
-        found = {place for hit in hits for place in self._places_of_forms_with(hit)}
-        forms = [self._longest_first[place] for place in sorted(found)]
+        forms = [form for form in self._longest_first if any(hit in form for hit in hits)] if hits else []
         for form in forms:
             parts, done, at = [], 0, text.find(form[:SHORTEST])
             while at >= 0:
@@ -167,12 +165,6 @@ class SecretForms:
             for form in forms:
                 text = _without_spelling_end(text, form)
         return text
-
-    def _places_of_forms_with(self, part: str) -> Sequence[int]:
-        # Texts of one run hold the same few parts over and over, and to look through all forms is slow.
-        if part not in self._places:
-            self._places[part] = [at for at, form in enumerate(self._longest_first) if part in form]
-        return self._places[part]
 
     def _looked_at(self, text: str) -> list[str]:
         return [text[at : at + SHORTEST] for at in range(0, len(text) - SHORTEST + 1, self._step)]
