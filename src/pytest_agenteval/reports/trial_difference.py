@@ -94,7 +94,8 @@ def difference_lines(
     yield from section("grades", _grade_lines(old.grades, new.grades, detail))
     yield from section("conversation", _conversation(old.messages, new.messages, detail))
     if old.answer != new.answer:
-        yield from section("answer", _pairs([(partial(_answer, old), partial(_answer, new))], detail))
+        before, after = (partial(block_lines, view.answer, indent=INDENT) for view in (old, new))
+        yield from section("answer", _pairs([(before, after)], detail))
     yield from section("workspace", _workspace(old.files, new.files, detail))
 
 
@@ -245,10 +246,6 @@ def _pairs(pairs: Iterable[tuple[Lines, Lines]], detail: Detail) -> Iterator[Sty
 
 def _nothing(detail: Detail) -> list[StyledLine]:
     return []
-
-
-def _answer(view: TrialView, detail: Detail) -> Iterator[StyledLine]:
-    return block_lines(view.answer, detail, INDENT)
 
 
 def _workspace(old: Sequence[FileChange], new: Sequence[FileChange], detail: Detail) -> Iterator[StyledLine]:

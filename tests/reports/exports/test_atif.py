@@ -65,6 +65,13 @@ def test_a_trajectory_is_as_reviewed(name: str) -> None:
     assert text == (GOLDEN / f"atif_{name}.json").read_text(encoding="utf-8")
 
 
+def test_a_tools_message_that_answers_no_call_is_a_result_without_one() -> None:
+    """Readers look for what a tool returned among results, and find it there once."""
+    orphan = Transcript((Message("tool", "12:00", turn=1, call_id="gone"),))
+    (step,) = trajectory(RUN, replace(TALK, transcript=orphan))["steps"]
+    assert (step["message"], step["observation"]) == ("", {"results": [{"content": "12:00"}]})
+
+
 def _said(step: dict[str, Any]) -> str:
     return f"{step['source']}: {step['message']}"
 

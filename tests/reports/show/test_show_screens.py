@@ -114,6 +114,15 @@ def test_equal_trials_differ_in_nothing() -> None:
     assert PAINT not in "".join(lines)
 
 
+def test_answers_that_are_both_blank_differ_in_nothing_to_see() -> None:
+    """No section is made of it."""
+    old, new = (
+        trial_view(replace(TRIAL, outcome=replace(OUTCOME, answer=Answer(text)))) for text in ("", "\n")
+    )
+
+    assert "answer" not in [line.text for line in difference_lines(old, new, (PLACE, PLACE), Detail(100))]
+
+
 def test_a_held_out_trial_is_called_so() -> None:
     """Whoever works on prompts has to see that this is not for him to look at."""
     for split in ("held_out", "dev", None):
