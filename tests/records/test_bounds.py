@@ -94,7 +94,7 @@ def test_texts_and_numbers_are_cut_with_their_size(monkeypatch: pytest.MonkeyPat
     assert truncated("x" * 11) == "x" * 10 + "… (cut: 11 characters long)"
     left = truncated({"a": "12345", "b": "1234567", "c": 1, "d": 2})
     assert left == {"a": "12345", "b": "123… (cut: 7 characters long)", "…": "(cut: 2 more of 4)"}
-    full = {"a": "12345", "b": "67", "c": 1}
+    full = {"a": "12345", "b": "678", 1: 2}
     assert truncated(full) is full
     assert truncated([b"12345678", b"9012"]) == [b"12345678", "… (cut: 4 bytes)"]
     assert truncated({"n": 10**5000}) == {"n": "… (cut: a whole number of 16610 bits)"}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from traceback import extract_tb
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
@@ -97,7 +97,7 @@ class Scorecard(Record, frozen=True):
     the table, a line each.
     """
 
-    groups: Annotated[tuple[MetricGroup, ...], msgspec.Meta(min_length=1)]
+    groups: tuple[MetricGroup, ...]
     total: Total | None = None
     notes: tuple[str, ...] = ()
     group_word: str = "level"
@@ -191,6 +191,8 @@ def _checked(made: object) -> Scorecard | None:
         raise msgspec.ValidationError(f"expected a Scorecard or None; found {made!r:.80}")
     # JSON has no number that is not finite: such a figure is a text there, and refused.
     card = from_builtins(Scorecard, made.to_json())
+    if not card.groups:
+        raise msgspec.ValidationError("groups: expected one or more; found none")
     names = [group.name for group in card.groups]
     for name in names:
         if names.count(name) > 1:
