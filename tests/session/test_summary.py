@@ -242,7 +242,7 @@ def test_a_scorecard_that_raises_costs_nothing_else(pytester: pytest.Pytester) -
 
 NONSENSE = {
     "no scorecard": ("{'speech': 1.0}", "expected a Scorecard or None; found {'speech': 1.0}"),
-    "no groups": ("Scorecard(())", "Expected `array` of length >= 1 - at `$.groups`"),
+    "no groups": ("Scorecard(())", "groups: expected one or more; found none"),
     "a number for a group": ("Scorecard((1,))", "Expected `object`, got `int` - at `$.groups[0]`"),
     "a text for a figure": (
         "Scorecard((MetricGroup(Metric('a', 'high'), ()),))",
