@@ -12,10 +12,10 @@ from typing import Any, cast
 from pytest_agenteval.agents.agent import Agent, AgentContext, InputProblem
 from pytest_agenteval.agents.loop import (
     Wrong,
-    is_user_turn,
     misspelt_words,
     seed_conversation,
     turn_text,
+    user_messages,
 )
 from pytest_agenteval.cassettes.http.scope import current
 from pytest_agenteval.records.factories import are_names, is_map_of_texts
@@ -73,13 +73,6 @@ def mcp_url(ctx: AgentContext) -> str:
     address = open_address(scope, ())
     scope.at_close(address.cut)
     return address.mount("tools", OfferedTools(ctx.tools, ctx.transcript))
-
-
-def user_messages(task_input: Mapping[str, Any]) -> list[str]:
-    turns = task_input.get("turns")
-    if not turns:
-        return [turn_text(task_input)]
-    return [turn_text(turn) for turn in turns if is_user_turn(turn)]
 
 
 class CallableFactory:

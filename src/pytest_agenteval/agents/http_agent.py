@@ -33,7 +33,7 @@ from pytest_agenteval.cassettes.transcripts.parts import (
 from pytest_agenteval.cassettes.wire.reader import read_reply
 from pytest_agenteval.cassettes.wire.traffic import UnreadableTraffic
 from pytest_agenteval.chat.model_prices import NOTHING_APART, with_price
-from pytest_agenteval.chat.provider_failures import retry_after_s
+from pytest_agenteval.chat.provider_failures import AttemptFailed, no_reply_message, retry_after_s
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.plan import OWN_MODEL
 from pytest_agenteval.records.record import NOTHING, FrozenValue
@@ -78,14 +78,6 @@ class EndpointMistake(TrialBroken):
     """What a suite says of an endpoint cannot be sent to it."""
 
     cause = "agent"
-
-
-class _Failed(Exception):
-    """An attempt without a reply; ``again``: whether another may bring one, ``wait_s``: the server's wait."""
-
-    def __init__(self, why: str, *, again: bool, status: int = 0, wait_s: float | None = None) -> None:
-        super().__init__(why)
-        self.why, self.again, self.status, self.wait_s = why, again, status, wait_s
 
 
 class AgentEndpoint:
@@ -172,26 +164,28 @@ class AgentEndpoint:
                 with limits.time.span("charged") as span:
                     try:
                         return await self._send(request, trial)
-                    except _Failed:
+                    except AttemptFailed:
                         span.kind = "uncharged"
                         raise
-            except _Failed as failed:
-                if not failed.again or attempt == ATTEMPTS:
+            except AttemptFailed as failed:
+                if not failed.retryable or attempt == ATTEMPTS:
                     ctx.transcript.add_usage(unanswered_usage(attempt))
                     raise self._down(failed, attempt) from None
                 doubled = FIRST_WAIT_S * 2 ** (attempt - 1) * jitter.uniform(0.5, 1)
-                wait_s = min(doubled if failed.wait_s is None else failed.wait_s, LONGEST_WAIT_S)
-                line = f"attempt {attempt} of {ATTEMPTS}: {failed.why}"
+                wait_s = min(
+                    doubled if failed.retry_after_s is None else failed.retry_after_s, LONGEST_WAIT_S
+                )
+                line = f"attempt {attempt} of {ATTEMPTS}: {failed.message}"
                 ctx.transcript.event(RETRY, line, {"attempt": attempt, "wait_s": round(wait_s, 3)})
                 with limits.time.span("uncharged"):
                     await asyncio.sleep(wait_s)
 
-    def _down(self, failed: _Failed, attempts: int) -> ProviderDown:
+    def _down(self, failed: AttemptFailed, attempts: int) -> ProviderDown:
         tries = "1 attempt" if attempts == 1 else f"{attempts} attempts"
         running = "look at the log of its server" if failed.status else "see that its server runs"
-        moved = _ADVICE[404] if 300 <= failed.status < 400 else running
-        advice = _ADVICE.get(failed.status, moved)
-        return ProviderDown(f"{self._address}: no reply after {tries}; last: {failed.why}; {advice}")
+        status = failed.status or 0
+        advice = _ADVICE.get(404 if 300 <= status < 400 else status, running)
+        return ProviderDown(f"{self._address}: no reply after {tries}; last: {failed.message}; {advice}")
 
     async def _send(self, request: Request, trial: str) -> Response:
         import httpx
@@ -216,27 +210,27 @@ class AgentEndpoint:
                         data += chunk
                         if len(data) > MOST_BYTES:
                             why = f"a reply of more than {MOST_BYTES // 1_000_000} MB"
-                            raise _Failed(why, again=False, status=reply.status_code)
+                            raise AttemptFailed(why, retryable=False, status=reply.status_code)
                     # JSON behind a byte order mark would not be read as JSON, but taken for a plain answer.
                     text = data.decode(reply.encoding or "utf-8", "replace").removeprefix("\ufeff")
         except TimeoutError:
-            raise _Failed(f"no reply within {self._seconds:g} s", again=False) from None
+            raise AttemptFailed(no_reply_message(self._seconds), retryable=False) from None
         except httpx.ConnectError as failed:
-            raise _Failed(f"it cannot be reached ({_text(failed)})", again=True) from None
+            raise AttemptFailed(f"it cannot be reached ({_text(failed)})") from None
         # The endpoint may have acted on the request by now: it is not sent again.
         except (httpx.HTTPError, httpx.InvalidURL) as failed:
-            raise _Failed(_text(failed), again=False) from None
+            raise AttemptFailed(_text(failed), retryable=False) from None
         content_type = {name: value for name, value in reply.headers.items() if name == "content-type"}
         response = Response(reply.status_code, reply.reason_phrase, content_type, text)
         status = response.status
         if status >= 400:
             shown = " ".join(KNOWN_SECRETS.text(text_of(response.body)).split())[:LONGEST_TEXT]
             why, wait_s = f"HTTP {status}: {shown or response.message}", retry_after_s(reply.headers)
-            raise _Failed(why, again=status in BUSY, status=status, wait_s=wait_s)
+            raise AttemptFailed(why, retryable=status in BUSY, status=status, retry_after_s=wait_s)
         # A redirect is not followed: the form does not say whether the new address may see the request.
         if status >= 300:
             to = KNOWN_SECRETS.text(reply.headers.get("location", ""))[:LONGEST_TEXT] or "no address"
-            raise _Failed(f"HTTP {status}: it is elsewhere, at {to}", again=False, status=status)
+            raise AttemptFailed(f"HTTP {status}: it is elsewhere, at {to}", retryable=False, status=status)
         return response
 
 

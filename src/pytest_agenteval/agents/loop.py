@@ -78,6 +78,11 @@ def is_user_turn(turn: Any) -> bool:
     return not isinstance(turn, Mapping) or turn.get("role", "user") == "user"
 
 
+def user_messages(task_input: Mapping[str, Any]) -> list[str]:
+    """Give what the user says, turn by turn."""
+    return [turn_text(turn) for turn in task_input.get("turns") or (task_input,) if is_user_turn(turn)]
+
+
 def input_problems(task_input: Mapping[str, Any]) -> list[Wrong]:
     """Say what is wrong with ``turns``: each is a text, or a map of role and content, the last a user's."""
     turns = task_input.get("turns")
@@ -284,10 +289,7 @@ class ToolCallingAgent:
 
     prompt_names: ClassVar[tuple[str, ...]] = ("system",)
 
-    @staticmethod
-    def input_problems(task_input: Mapping[str, Any]) -> list[tuple[KeyPath, str, str, str]]:
-        """Say what is wrong with the turns of a task, each with its key below ``input``."""
-        return input_problems(task_input)
+    input_problems = staticmethod(input_problems)
 
     async def run(self, task_input: Mapping[str, Any], ctx: AgentContext) -> Answer:
         """Answer each user message in turn; the answer is the text of the last reply."""

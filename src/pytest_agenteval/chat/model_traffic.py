@@ -250,12 +250,10 @@ class ModelTraffic:
             try:
                 ask = read_request(classified.format, request, self._items)
             except UnreadableTraffic as unreadable:
-                self._recorder.event(UNREAD_REQUEST, f"{request.method} {_place(request)}: {unreadable}")
+                self._note_unread_as(request, unreadable)
         if ask is None:  # also embeddings, counts of tokens and lists of models
             if classified.kind == "unread":
-                self._recorder.event(
-                    UNREAD_REQUEST, f"{request.method} {_place(request)}: of no known format"
-                )
+                self._note_unread_as(request, "of no known format")
             response = None if self._tape is None else self._tape.find_other(request)
             if response is None and not self.sends:
                 raise self._refuse(request)
@@ -390,10 +388,11 @@ class ModelTraffic:
             key = (request.method, request.uri, request.body)
             if key not in self._unread:  # each layer of a client reports it
                 self._unread.add(key)
-                self._recorder.event(
-                    UNREAD_REQUEST, f"{request.method} {_place(request)}: of no known format"
-                )
+                self._note_unread_as(request, "of no known format")
                 self._recorder.add_usage(UNREAD_USAGE)  # the tapes count those that were sent
+
+    def _note_unread_as(self, request: Request, why: object) -> None:
+        self._recorder.event(UNREAD_REQUEST, f"{request.method} {_place(request)}: {why}")
 
     def _begin(self, request: Request, ask: ModelRequest) -> _Exchange:
         with self._lock:

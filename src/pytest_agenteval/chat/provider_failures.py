@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import requires
 from typing import Any
 
 from pytest_agenteval.processes.threads import in_daemon_thread
@@ -211,22 +211,12 @@ def import_failure(raised: BaseException) -> NotInstalled | None:
     failed = next((error for error in with_causes(raised) if isinstance(error, ImportError)), None)
     if failed is None:
         return None
-    installed = ", ".join(f"{name} {_installed_version(name)}" for name in NEEDED)
     # As this package's metadata has them.
     needs = [need for need in requires("pytest-agenteval") or () if "extra ==" not in need]
-    requirements = [need.partition(";")[0].strip() for need in needs]
-    named = [(need, match[0]) for need in requirements if (match := re.match(r"[\w.-]+", need))]
-    needed = " ".join(f"'{need}'" for need, name in named if name in NEEDED)
+    needed = " ".join(f"'{need.partition(';')[0].strip()}'" for need in needs if need.startswith(NEEDED))
     return NotInstalled(
-        f"{failed}; a real model needs other versions than are installed ({installed}): pip install {needed}"
+        f"{failed}; a real model needs other versions than are installed: pip install {needed}"
     )
-
-
-def _installed_version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "missing"
 
 
 OPTIONAL_SETTINGS = ("temperature", "top_p", "seed", "tool_choice", "response_format", "stream_options")

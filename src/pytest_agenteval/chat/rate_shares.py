@@ -127,8 +127,6 @@ class ShareStore(Protocol):
 FIRST_WAIT_S = 1.0
 LONGEST_BACKOFF_S = 15.0
 LONGEST_WAIT_S = 60.0
-# A probe without a result for so many seconds counts as lost.
-PROBE_LOST_S = 600.0
 # The earliest, in seconds, that a process asks again for a limit per minute.
 SOON_S = 0.02
 
@@ -183,7 +181,6 @@ class ModelState(msgspec.Struct):
     rounds: int = 0
     trouble_since: float = 0.0
     probe: str = ""
-    probe_since: float = 0.0
     down: ModelFailure | None = None
     strikes: int = 0
     replied: int = 0
@@ -336,10 +333,9 @@ def _share_of(state: ModelState, report: LimiterReport, member: ProcessState, no
     if now < state.quiet_until:
         return RateShare(0, state.quiet_until - now, state.replied, is_in_trouble=state.rounds > 0)
     if state.rounds:
-        is_lost = now - state.probe_since > PROBE_LOST_S
-        starts = int(report.waiting > 0 and (not state.probe or is_lost or state.probe not in state.members))
+        starts = int(report.waiting > 0 and (not state.probe or state.probe not in state.members))
         if starts:
-            state.probe, state.probe_since = report.process, now
+            state.probe = report.process
         return RateShare(starts, 0.0, state.replied, is_in_trouble=True)
     others = [each for each in state.members.values() if each is not member]
     starts = min(report.waiting, _free_places(state, member, others, report.limits))

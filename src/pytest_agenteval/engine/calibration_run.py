@@ -83,14 +83,12 @@ def calibration_cassettes(plan: CalibrationPlan) -> tuple[str, ...]:
 
 async def _all_or_none(asks: Sequence[Coroutine[Any, Any, ExampleJudgement]]) -> list[ExampleJudgement]:
     """Wait for all; if one fails, the others are stopped, as their answers would be of no use."""
-    tasks = [asyncio.ensure_future(ask) for ask in asks]
     try:
-        return list(await asyncio.gather(*tasks))
-    except BaseException:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        raise
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(ask) for ask in asks]
+    except BaseExceptionGroup as failed:
+        raise failed.exceptions[0] from None
+    return [task.result() for task in tasks]
 
 
 def _judges(

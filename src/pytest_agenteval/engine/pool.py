@@ -26,7 +26,7 @@ from pytest_agenteval.engine.executor import (
     TrialLost,
     TrialRequest,
 )
-from pytest_agenteval.engine.jobs import Admission, Admissions, NotRun, TrialJob, TrialObserver
+from pytest_agenteval.engine.jobs import Admission, Admissions, TrialJob, TrialObserver
 from pytest_agenteval.engine.tracebacks import exception_line, is_own_cancellation
 from pytest_agenteval.engine.trial import errored_trial
 from pytest_agenteval.processes.threads import DaemonThreads, end_daemon_threads
@@ -153,14 +153,6 @@ class Pool:
         belong_to_nobody()
         await self._up.wait()
 
-    def note_started(self, plan: Plan) -> None:
-        """Pass to the observer that a trial starts outside the pool, such as the body of a test."""
-        self._on_loop(lambda: self._observer.started([plan]))
-
-    def note_not_run(self, plan: Plan, why: NotRun) -> None:
-        """Pass to the observer that a trial does not start that would be carried out outside the pool."""
-        self._on_loop(lambda: self._observer.not_run(plan, why))
-
     def note_finished(self, plan: Plan, trial: Trial) -> Trial:
         """Pass a trial to the observer that was carried out elsewhere; returns it as the observer does."""
 
@@ -169,9 +161,11 @@ class Pool:
             (finished,) = self._observer.finished([_without_secrets(plan, trial)])
             return finished
 
-        return self._on_loop(finish)
+        return self.on_loop(finish)
 
-    def _on_loop(self, call: Callable[[], T]) -> T:
+    def on_loop(self, call: Callable[[], T]) -> T:
+        """Call something on the pool's thread, as its observer is; return the result."""
+
         async def called() -> T:
             return call()
 

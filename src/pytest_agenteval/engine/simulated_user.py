@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_agenteval.agents.loop import is_user_turn, turn_text
+from pytest_agenteval.agents.loop import user_messages
 from pytest_agenteval.chat.chat import Chat, ChatMessage
 from pytest_agenteval.processes.threads import on_loop
 from pytest_agenteval.records.limits import Budget
@@ -55,13 +55,9 @@ class UserTurns:
     """
 
     def __init__(self, task_input: Mapping[str, Any], recorder: Recorder, user: SimulatedUser | None) -> None:
-        turns = task_input.get("turns")
-        texts = (
-            [turn_text(turn) for turn in turns if is_user_turn(turn)] if turns else [turn_text(task_input)]
-        )
-        self._scripted = iter([text for text in texts if text or user is None])
+        self._scripted = iter([text for text in user_messages(task_input) if text or user is None])
         self._recorder, self._user = recorder, user
-        self.several = bool(turns) or user is not None
+        self.several = bool(task_input.get("turns")) or user is not None
 
     async def __call__(self, replied: str | None = None) -> str | None:
         scripted = next(self._scripted, None)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from pytest_agenteval.agents.agent import Agent, AgentContext, agent_trait
-from pytest_agenteval.agents.loop import is_user_turn, turn_text
+from pytest_agenteval.agents.loop import user_messages
 from pytest_agenteval.chat.chat import Chat, ChatMessage, Reply
 from pytest_agenteval.chat.recording_chat import AgentChat, JudgeChat
 from pytest_agenteval.engine.agent_run import (
@@ -390,8 +390,7 @@ class _TrialRun:
         plan, instance, cache = self.plan, self.instance, self.context.digest_cache
         specs = self.ctx.tools.specs
         # What the task's user says; unknown beforehand if a model plays the user.
-        turns = filter(is_user_turn, plan.task.input.get("turns") or (plan.task.input,))
-        words = None if plan.task.user else [turn_text(turn).strip() for turn in turns]
+        words = None if plan.task.user else [text.strip() for text in user_messages(plan.task.input)]
         has_offered = specs is not self.offered
         return digests_of(
             plan,

@@ -190,9 +190,9 @@ class TrialRunner:
         """Write down that a marked test begins, which is a trial itself; give its plan with its attempt."""
         plan = self._attempts.numbered(plan)
         if self.budget is not None and (why := self.budget.refusal()) is not None:
-            self._pool.note_not_run(plan, why)
+            self._pool.on_loop(lambda: self.journal.not_run(plan, why))
             skip_item(item, why)
-        self._pool.note_started(plan)
+        self._pool.on_loop(lambda: self.journal.started([plan]))
         return plan
 
     def end_test(self, plan: Plan, trial: Trial) -> Trial:
