@@ -62,35 +62,12 @@ def test_without_a_player_it_speaks_the_language_of_the_question(
         assert reply.text == said
 
 
-@pytest.mark.parametrize(
-    ("move", "found"),
-    [
-        ("27 knots", "'27 knots'"),
-        ("", "''"),
-        (0, "0"),
-        ({"text": "27"}, "{'text': '27'}"),
-        (Move(27), "Move(text=27, calls=())"),  # type: ignore[arg-type]
-        (Move(calls=5), "Move(text='', calls=5)"),  # type: ignore[arg-type]
-        (Move(calls=("knots",)), "Move(text='', calls=('knots',))"),  # type: ignore[arg-type]
-        (Move(calls=(("knots", "50"),)), "Move(text='', calls=(('knots', '50'),))"),  # type: ignore[arg-type]
-        (Move(calls=(("knots", {"speed": b"50"}),)), "Move(text='', calls=(('knots', {'speed': b'50'}),))"),
-    ],
-)
+@pytest.mark.parametrize(("move", "found"), [("27 knots", "'27 knots'"), ("", "''"), (0, "0")])
 def test_what_is_no_move_is_told_with_its_player(move: Any, found: str) -> None:
     """In one sentence: whose player, what it may return, what it returned."""
     expected = "the rules player tests.chat.test_rules.player.<locals>.play: expected a Move or None"
-    with pytest.raises(InvalidMove, match=f"{re.escape(expected)}.*{re.escape(found)}"):
+    with pytest.raises(InvalidMove, match=f"{re.escape(expected)}; found {re.escape(found)}"):
         ask(player(move))
-
-
-def test_a_player_that_is_a_coroutine_function_is_told() -> None:
-    """Rules need not wait for anything: nobody awaits what such a player returns, nor is it left behind."""
-
-    async def play(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> Move:
-        raise AssertionError
-
-    with pytest.raises(InvalidMove, match=r"expected a Move or None.*found <coroutine object"):
-        ask(play)
 
 
 CONFTEST = """

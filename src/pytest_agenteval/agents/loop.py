@@ -192,41 +192,23 @@ async def call_all(ctx: AgentContext, reply: Reply) -> list[tuple[ToolCall, Tool
 
     Of more than ``MOST_AT_ONCE`` the next begins when one has ended.
     """
-    turn = ctx.transcript.turn
+    turn, room = ctx.transcript.turn, asyncio.Semaphore(MOST_AT_ONCE)
     calls = [replace(call, turn=turn, index=index) for index, call in enumerate(reply.calls)]
     if len(calls) == 1:
         return [(calls[0], await ctx.tools.call(calls[0]))]
+
+    async def call_in_turn(call: ToolCall) -> ToolResult:
+        async with room:
+            return await ctx.tools.call(call)
+
     # Whatever one call raises, the others still come to their end: none of them runs on after the trial.
-    results: list[ToolResult | BaseException] = []
-    if len(calls) <= MOST_AT_ONCE:
-        results += await asyncio.gather(*(ctx.tools.call(call) for call in calls), return_exceptions=True)
-    else:
-        results += await _call_in_turn(ctx, calls)
-    for result in results:
+    answered = []
+    results = await asyncio.gather(*map(call_in_turn, calls), return_exceptions=True)
+    for call, result in zip(calls, results, strict=True):
         if isinstance(result, BaseException):
             raise result
-    return [
-        (call, result) for call, result in zip(calls, results, strict=True) if isinstance(result, ToolResult)
-    ]
-
-
-async def _call_in_turn(ctx: AgentContext, calls: Sequence[ToolCall]) -> list[ToolResult | BaseException]:
-    results: dict[int, ToolResult | BaseException] = {}
-    left = iter(calls)
-
-    async def call_next() -> None:
-        # All workers share the iterator: each takes the next call when its last one has ended.
-        for call in left:
-            try:
-                results[call.index] = await ctx.tools.call(call)
-            # A cancelled trial ends at once. Any other exception waits until all calls have ended.
-            except asyncio.CancelledError:
-                raise
-            except BaseException as raised:
-                results[call.index] = raised
-
-    await asyncio.gather(*(call_next() for _ in range(MOST_AT_ONCE)))
-    return [results[call.index] for call in calls]
+        answered.append((call, result))
+    return answered
 
 
 MAX_EQUAL_CALLS = 5

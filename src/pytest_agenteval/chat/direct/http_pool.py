@@ -7,7 +7,7 @@ import os
 import re
 import ssl
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -175,47 +175,7 @@ _DELTA_FIELDS = ("content", "refusal", "reasoning_content", "reasoning", "tool_c
 _ENDING_WORDS = (b"message_stop", b'"error"')
 
 
-class EventStreamReader:
-    """Collects a stream's body piece by piece, and notices its first token and its end."""
-
-    def __init__(self, began: float) -> None:
-        self._began = began
-        self._pieces: list[bytes] = []
-        self._open_line: list[bytes] = []
-        self.first_token_s: float | None = None
-        self.ended = False
-
-    @property
-    def body(self) -> bytes:
-        return b"".join(self._pieces)
-
-    def add(self, piece: bytes) -> None:
-        self._pieces.append(piece)
-        if b"\r" in piece:  # also ends a line; one more empty line changes nothing
-            piece = piece.replace(b"\r", b"\n")
-        if b"\n" not in piece:  # a long line is joined once, and not for each piece
-            self._open_line.append(piece)
-            return
-        *lines, rest = b"".join([*self._open_line, piece]).split(b"\n")
-        self._open_line = [rest]
-        for line in lines:
-            if line.startswith(b"data:"):
-                data = line[5:].strip()
-                if data == b"[DONE]":
-                    self.ended = True
-                # Decoding is slow: once the first token is there,
-                # only an event that may be the end is decoded.
-                elif self.first_token_s is None or any(word in data for word in _ENDING_WORDS):
-                    with suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
-                        event = as_map(msgspec.json.decode(data))
-                        self.ended |= event.get("type") in ("message_stop", "error") or bool(
-                            event.get("error")
-                        )
-                        if self.first_token_s is None and has_content(event):
-                            self.first_token_s = time.perf_counter() - self._began
-
-
-def has_content(event: Json) -> bool:
+def _has_content(event: Json) -> bool:
     """Whether an event of a stream holds a part of the text, the thoughts or a call."""
     for choice in maps_in(event.get("choices")):
         if any(as_map(choice.get("delta")).get(field) for field in _DELTA_FIELDS):
@@ -230,21 +190,42 @@ async def read_event_stream(response: Any, began: float) -> tuple[bytes, float |
 
     They are None if no token came.
     """
-    listener = EventStreamReader(began)
-    pieces: AsyncIterator[bytes] = response.content.iter_any()
+    body, open_line = list[bytes](), list[bytes]()
+    first_token_s, has_ended = None, False
+
+    def add(piece: bytes) -> None:
+        nonlocal open_line, first_token_s, has_ended
+        body.append(piece)
+        if b"\r" in piece:  # also ends a line; one more empty line changes nothing
+            piece = piece.replace(b"\r", b"\n")
+        open_line.append(piece)
+        if b"\n" not in piece:  # a long line is joined once, and not for each piece
+            return
+        *lines, rest = b"".join(open_line).split(b"\n")
+        open_line = [rest]
+        for data in (line[5:].strip() for line in lines if line.startswith(b"data:")):
+            has_ended |= data == b"[DONE]"
+            # Decoding is slow: once the first token is there, only an event that may be the end is decoded.
+            if first_token_s is None or any(word in data for word in _ENDING_WORDS):
+                with suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
+                    event = as_map(msgspec.json.decode(data))
+                    has_ended |= event.get("type") in ("message_stop", "error") or bool(event.get("error"))
+                    if first_token_s is None and _has_content(event):
+                        first_token_s = time.perf_counter() - began
+
     try:
-        async for piece in pieces:
-            listener.add(piece)
+        async for piece in response.content.iter_any():
+            add(piece)
             # A server may keep the connection open after a whole reply.
-            if listener.ended:
+            if has_ended:
                 break
     except Exception:
         # An error after the reply's end is raised before what has arrived already is read.
-        listener.add(b"".join(getattr(response.content, "_buffer", ())))
-        if not listener.ended:
+        add(b"".join(getattr(response.content, "_buffer", ())))
+        if not has_ended:
             raise
     # If the response ends here, too, its connection can be used again.
     with suppress(Exception):
         async with asyncio.timeout(0.05):  # seconds; the reply is whole, only its stream may not have ended
             await response.content.read()
-    return listener.body, listener.first_token_s
+    return b"".join(body), first_token_s
