@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.benchmarks.memex.rules import RULES, fill_template, template_cues
 from pytest_agenteval.chat.chat import Chat, Reply
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask
 from pytest_agenteval.records.tool_spec import ToolSpec
@@ -125,15 +124,3 @@ def test_usage_is_estimated_and_free() -> None:
     usage = ask([{"role": "user", "content": "x" * 40}]).usage
 
     assert (usage.input_tokens, usage.output_tokens, usage.cost_usd, usage.asks) == (10, 10, 0.0, 1)
-
-
-@pytest.mark.parametrize("id", [*RULES])
-def test_every_rule_has_something_to_fill_it_with(id: str) -> None:
-    """Whatever comes to mind can be filled, or is left out, for any text; nothing breaks."""
-    for text in ("", "Met Ada Lovelace", '7/10, 3 of 4, "a quote of some length", 9:30, https://a.b 5 euros'):
-        assert fill_template(id, text, "") is None or fill_template(id, text, "2026-09-17")
-
-
-def test_ideas_come_in_the_order_of_the_text() -> None:
-    """The earliest cue wins; of two cues at one place, the earlier rule."""
-    assert template_cues("proud of 7/10 today") == ["mood", "metric", "rating", "event"]

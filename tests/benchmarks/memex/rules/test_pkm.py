@@ -13,12 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agenteval.benchmarks.memex.rules import (
-    best_file,
-    files_of,
-    is_trivial,
     lines_read,
     new_file,
-    opt_out,
     unique_end,
 )
 from pytest_agenteval.chat.chat import Reply
@@ -127,13 +123,6 @@ def test_it_skips_what_it_is_told_to(tmp_path: Path, text: str, quote: str) -> N
     assert not trial.outcome.diff
 
 
-@pytest.mark.parametrize("text", ["Keep this between us, will you?", "hi", "나중에 이건 잊어 줘"])
-def test_it_misses_what_is_said_in_other_words(text: str) -> None:
-    """Its list of phrases is short on purpose: what a reader would understand goes past it."""
-    assert opt_out(text) is None
-    assert not is_trivial(text)
-
-
 def test_it_starts_an_empty_knowledge_base(tmp_path: Path) -> None:
     """With no file to look at it writes one at once."""
     trial = play_agent(tmp_path, "Swim every morning before work", {})
@@ -207,13 +196,6 @@ def test_a_reminder_does_not_start_it_over() -> None:
     assert answered(messages) == []
 
 
-def test_a_drawn_tree_is_read() -> None:
-    """An indented tree gives the paths of its notes; other lines and files give none."""
-    assert files_of(TREE) == ["/Areas/Choir/Voice.md", "/Areas/健康/睡眠.md", "/Resources/Bread.md"]
-    assert files_of("/\n  - a.md\n  b/\n    … 3 more\n  c.png\n  Inbox.md") == ["/- a.md", "/Inbox.md"]
-    assert files_of("The tree is empty.") == []
-
-
 @given(st.lists(st.text(st.characters(exclude_characters="\n\r"))))
 def test_numbered_lines_are_read_back(lines: list[str]) -> None:
     """What a numbered listing shows is the file's; what stands around it is not."""
@@ -233,15 +215,6 @@ def test_the_end_of_a_file_is_found_only_there(lines: list[str]) -> None:
     else:
         assert whole.endswith(end)
         assert whole.find(end) == len(whole) - len(end)
-
-
-def test_a_files_own_name_speaks_louder_than_its_folders() -> None:
-    """Of two files that share something with the entry, the one whose name does wins; without any, none."""
-    files = ["/Areas/Choir/Voice.md", "/Areas/Choir/Concerts.md", "/Resources/Bread.md"]
-
-    assert best_file("choir: two concerts", files) == "/Areas/Choir/Concerts.md"
-    assert best_file("choir tonight", files) == "/Areas/Choir/Voice.md"
-    assert best_file("the resources of areas", files) is None
 
 
 @given(st.text())
