@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_agenteval import ABSENT, value_at
@@ -23,6 +23,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import (
     parameters,
     turn_at,
 )
+from pytest_agenteval.benchmarks.ko_agentbench.register import korean_tools
 from pytest_agenteval.text.errors import did_you_mean
 from pytest_agenteval.text.json_values import canonical_json, compact_json, loose_path
 
@@ -248,36 +249,22 @@ def on_one_line(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-KINDS: Mapping[str, tuple[type, ...]] = {
-    "string": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-}
-
-
 def argument_problems(tool: str, args: Mapping[str, Any]) -> Iterator[str]:
     """Say what is wrong with a call's arguments by the tool's own declaration."""
     if tool not in catalogue():
         return
-    declared = parameters(tool)
+    from jsonschema import Draft202012Validator
+
+    schema = korean_tools()[tool].spec.parameters
+    declared = schema["properties"]
     for name in (name for name in args if name not in declared):
         hint = did_you_mean(name, declared)
         yield f"the tool has no parameter {name!r}{f'; {hint}' if hint else ''}"
-    for name, rule in declared.items():
-        if name not in args:
-            if rule.get("required"):
-                yield f"{name!r} is missing, the tool requires it"
-        elif not (isinstance(args[name], str) and PLACEHOLDER.search(args[name])):
-            value = args[name]
-            if not isinstance(value, KINDS[rule["type"]]):
-                yield f"{name!r} is {value!r}, the tool takes {rule['type']}"
-            elif "enum" in rule and value not in rule["enum"]:
-                yield f"{name!r} is {value!r}, the tool takes {', '.join(rule['enum'])}"
-            elif isinstance(value, int) and not rule.get("minimum", value) <= value <= rule.get(
-                "maximum", value
-            ):
-                yield f"{name!r} is {value}, outside of what the tool takes"
+    # What a placeholder stands for is not known here.
+    open_names = {name for name, value in args.items() if PLACEHOLDER.search(str(value))}
+    properties = {name: {} if name in open_names else rule for name, rule in declared.items()}
+    for error in Draft202012Validator({**schema, "properties": properties}).iter_errors(dict(args)):
+        yield f"{'.'.join(map(str, error.path))}: {error.message}".removeprefix(": ")
 
 
 PLANT_KINDS = frozenset({"preference", "constraint", "fact"})
@@ -289,7 +276,7 @@ _NAMED_CODE = re.compile(r"([가-힣A-Za-z&]+)\((\d{6})\)")
 def find_oddities(tasks: Sequence[SourceTask], cache: Cache) -> list[Finding]:
     texts_by_task: dict[str, list[str]] = defaultdict(list)
     for task in tasks:
-        for rule in RULES:
+        for rule in (_fields, _tools, _arguments, _flows, _conversations):
             texts_by_task[task.id] += rule(task)
         if cache.entries:
             texts_by_task[task.id] += _unrecorded(task, cache)
@@ -301,21 +288,25 @@ def find_oddities(tasks: Sequence[SourceTask], cache: Cache) -> list[Finding]:
     return [Finding(id, text) for id, texts in texts_by_task.items() for text in dict.fromkeys(texts)]
 
 
-def _levels(task: SourceTask) -> Iterator[str]:
-    level = task.fields.get("task_level")
+def _fields(task: SourceTask) -> Iterator[str]:
+    """Compare the level, the steps, the argument schema and exact numbers, such as coordinates."""
+    fields, golden_args = task.fields, task.golden[0].get("args") or {} if task.golden else {}
+    level, least = fields.get("task_level"), fields.get("minimum_steps")
     if level != task.number:
         yield f"task_level is {'missing' if level is None else repr(level)} in the file of {task.level}"
-
-
-def _steps(task: SourceTask) -> Iterator[str]:
-    if task.level != "L3":
-        return
-    for key in ("minimum_steps", "essential_tools"):
-        if task.fields.get(key) is None:
-            yield f"{key} is missing"
-    least = task.fields.get("minimum_steps")
-    if isinstance(least, int) and least < len(task.golden):
-        yield f"minimum_steps is {least}, the golden path has {len(task.golden)} calls"
+    if task.level == "L3":
+        yield from (
+            f"{key} is missing" for key in ("minimum_steps", "essential_tools") if not fields.get(key)
+        )
+        if isinstance(least, int) and least < len(task.golden):
+            yield f"minimum_steps is {least}, the golden path has {len(task.golden)} calls"
+    schema = fields.get("arg_schema")
+    if isinstance(schema, dict) and (extra := [name for name in golden_args if name not in schema]):
+        yield f"arg_schema does not know these golden arguments: {', '.join(extra)}"
+    in_question = {float(text) for text in _EXACT.findall(fields["instruction"])}
+    other = [text for text in _EXACT.findall(canonical_json(golden_args)) if float(text) not in in_question]
+    if in_question and other:
+        yield f"golden arguments hold numbers that the question does not: {', '.join(other)}"
 
 
 def _tools(task: SourceTask) -> Iterator[str]:
@@ -357,26 +348,8 @@ def _flows(task: SourceTask) -> Iterator[str]:
             yield f"data_flow: {to} has no parameter {flow.get('to_parameter')!r}"
 
 
-def _schemas(task: SourceTask) -> Iterator[str]:
-    schema = task.fields.get("arg_schema")
-    if not isinstance(schema, dict) or not task.golden:
-        return
-    extra = [name for name in task.golden[0].get("args") or {} if name not in schema]
-    if extra:
-        yield f"arg_schema does not know these golden arguments: {', '.join(extra)}"
-
-
-def _numbers(task: SourceTask) -> Iterator[str]:
-    """Compare exact numbers, such as coordinates, of the question and of the golden arguments."""
-    in_question = {float(text) for text in _EXACT.findall(task.fields["instruction"])}
-    if in_question and task.golden:
-        golden_numbers = _EXACT.findall(canonical_json(task.golden[0].get("args") or {}))
-        other = [text for text in golden_numbers if float(text) not in in_question]
-        if other:
-            yield f"golden arguments hold numbers that the question does not: {', '.join(other)}"
-
-
 def _conversations(task: SourceTask) -> Iterator[str]:
+    """Compare a conversation with its own marks, and its golden calls with those that its turns make."""
     tracking = task.fields.get("conversation_tracking") or {}
     first = turn_at(task, 1)
     if first is None:
@@ -394,22 +367,10 @@ def _conversations(task: SourceTask) -> Iterator[str]:
     role = (turn_at(task, declared_turn(task)) or {}).get("role")
     if role != "user":
         yield f"context_tests name turn {declared_turn(task)}, which is no user turn"
-
-
-def _calls_no_turn_makes(task: SourceTask) -> Iterator[str]:
-    """Compare the golden calls of a conversation with those that its turns make."""
-    if task.level != "L6" or not task.turns:
-        return
     in_turns = {_place(call) for call in _turn_calls(task)}
-    for call in task.golden:
+    for call in task.golden if task.level == "L6" else ():
         if _place(call) not in in_turns:
             yield f"no turn makes the golden call {call['tool']}({canonical_json(call.get('args') or {})})"
-
-
-RULES: tuple[Callable[[SourceTask], Iterator[str]], ...] = (
-    _levels, _steps, _tools, _arguments, _flows, _schemas, _numbers, _conversations,
-    _calls_no_turn_makes,
-)  # fmt: skip
 
 
 def _unrecorded(task: SourceTask, cache: Cache) -> Iterator[str]:
