@@ -104,16 +104,13 @@ def test_properties_of_any_trial_are_legal_xml_and_small(some: Trial) -> None:
     assert all(name.startswith("agenteval.") for name, _ in found)
 
 
-def test_many_and_long_labels_stay_below_4_kb() -> None:
-    """What did not fit is counted."""
-    grades = tuple(Grade("🎂" * 500 + str(number), 0.5, "") for number in range(200))
+def test_long_names_and_labels_are_cut() -> None:
+    """Reports cross the wire of xdist, and every reader of the file shows all of a property."""
     long = "🎂" * 5000
     key = MIXED[0].key._replace(suite=long, task=long, model=long, variant=long)
-    found = trial_properties(trial("a", 1, 0.5, long, grades=grades, key=key, limit=long, cause=long), long)
+    graded = trial("a", 1, 0.5, long, grades=(Grade(long, 0.5, ""),), key=key, limit=long, cause=long)
 
-    assert sum(len(part.encode()) for pair in found for part in pair) < 4000
-    assert found[-1][0] == "agenteval.grades_left_out"
-    assert int(found[-1][1]) == 200 - sum(name.startswith("agenteval.grade.") for name, _ in found)
+    assert sum(len(part.encode()) for pair in trial_properties(graded, long) for part in pair) < 3000
 
 
 def test_a_trial_that_was_begun_and_never_ended_is_an_error(tmp_path: Path) -> None:

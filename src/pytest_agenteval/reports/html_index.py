@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
 from pytest_agenteval.compare.comparison import SuiteComparison, TaskChange
@@ -29,9 +28,6 @@ from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run
 
 FORMAT = 1
-MOST_ROWS = 10_000
-"""Trials from which on a page holds the worst alone: a browser searches no more rows at every letter."""
-
 Fields: TypeAlias = dict[str, Any]
 
 
@@ -54,8 +50,8 @@ class PageTask(NamedTuple):
 def report_index(source: ReportSource) -> tuple[Fields, list[PageTrial]]:
     """Give the page's index and its trials, in the order of their rows.
 
-    Compared, the first run is the old one. ``left_out`` says in a sentence which tasks are not listed; the
-    figures of suites and buckets are those of all trials.
+    Compared, the first run is the old one. ``left_out`` is to say in a sentence whose transcripts the file
+    lacks.
     """
     views = [view_of(run) for run in source.runs]
     heads = [_run_head(view) for view in views]
@@ -73,9 +69,8 @@ def report_index(source: ReportSource) -> tuple[Fields, list[PageTrial]]:
             comparison = suite_comparison(source.comparison, suite)
             tasks += _tasks_of(source, run, suite, (len(suites), at), comparison)
             suites.append(_suite_figures(suite, next(labels), at, comparison))
-    listed, left_out = _worst_tasks(tasks)
     trials: list[PageTrial] = []
-    for task in listed:
+    for task in tasks:
         for name, of_side in (("trials", task.new), ("old", task.old)):
             task.row[name] = list(range(len(trials), len(trials) + len(of_side)))
             trials += of_side
@@ -85,9 +80,9 @@ def report_index(source: ReportSource) -> tuple[Fields, list[PageTrial]]:
         "compared": compared,
         "runs": heads,
         "suites": suites,
-        "tasks": [task.row for task in listed],
+        "tasks": [task.row for task in tasks],
         "trials": list(map(_trial_row, trials)),
-        "left_out": left_out,
+        "left_out": "",
         "format": FORMAT,
     }
     return index, trials
@@ -256,39 +251,3 @@ def _trial_row(trial: PageTrial) -> Fields:
         "chunk": None,
         "at": 0,
     }
-
-
-def _worst_tasks(tasks: Sequence[PageTask]) -> tuple[Sequence[PageTask], str]:
-    """Give the tasks that a browser can search, in the page's order, and a sentence where not all are."""
-    if sum(len(task.new) + len(task.old) for task in tasks) <= MOST_ROWS:
-        return tasks, ""
-    # Suites take turns: the worst task of every suite comes before the second of any.
-    turns: Counter[int] = Counter()
-    ranked: list[tuple[int, PageTask]] = []
-    for task in sorted(tasks, key=_rank):
-        turns[task.row["suite"]] += 1
-        ranked.append((turns[task.row["suite"]], task))
-    room = MOST_ROWS
-    chosen: set[int] = set()
-    for _, task in sorted(ranked, key=itemgetter(0)):
-        room -= len(task.new) + len(task.old)
-        # The very first task always stays, however many trials it has.
-        if room < 0 and chosen:
-            break
-        chosen.add(id(task))
-    rest = len(tasks) - len(chosen)
-    return [task for task in tasks if id(task) in chosen], (
-        f"The list and its filters hold the {len(chosen):,} worst of {len(tasks):,} tasks; all figures of "
-        f"suites and buckets are of all. The other {rest:,}: agenteval show NAME opens one, "
-        "agenteval report RUN -o trials.csv (--rows trials) lists all."
-    )
-
-
-def _rank(task: PageTask) -> tuple[int, float]:
-    """Rank a task, low ranks first: errored, then worse, then better than before, then by lowest score."""
-    change, score = task.row["change"] or 0.0, task.row["score"]
-    if any(trial.entry.ending == "errored" for trial in task.new):
-        return 0, 0.0
-    if abs(change) > ROUNDING:
-        return (1, change) if change < 0 else (2, -change)
-    return 3, 2.0 if score is None else score

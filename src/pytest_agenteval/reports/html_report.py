@@ -74,13 +74,12 @@ def page_file(name: str) -> str:
 def write_html(path: Path, source: ReportSource) -> None:
     """Write the page; an OSError leaves the file as it was."""
     index, trials = report_index(source)
-    not_listed = index["left_out"]
     # The index, which stands above the chunks, holds their places: chunks are written first, into a file
     # without a name, as a run may be larger than memory.
     with tempfile.TemporaryFile() as chunks:
-        left_out = _write_chunks(chunks, index["trials"], trials)
+        index["left_out"] = _write_chunks(chunks, index["trials"], trials)
         chunks.seek(0)
-        index = KNOWN_SECRETS.value({**index, "left_out": f"{not_listed} {left_out}".strip()})
+        index = KNOWN_SECRETS.value(index)
         # One function around all parts: nothing outside of the script can see into it.
         parts = [page_file(name) for name in SCRIPTS]
         script = "(() => {\n" + "\n".join(parts).replace("</script", "<\\/script") + "\n})();"
@@ -91,7 +90,6 @@ def write_html(path: Path, source: ReportSource) -> None:
             .render(
                 index=index,
                 filters=row_filters(index),
-                lists_all=not not_listed,
                 rests_on=_screen(source.comparison),
                 boards=KNOWN_SECRETS.value([table for board in boards for table in _tables(board)]),
                 figure=format_figure,

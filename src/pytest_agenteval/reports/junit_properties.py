@@ -28,28 +28,17 @@ if TYPE_CHECKING:
 MOST_VALUE = 200
 MOST_PATH = 500
 MOST_LABEL = 60
-MOST_BYTES = 3600
 MOST_LINE = 1000
 """Characters of a property about a run as a whole: its verdict, its gates."""
 Property = tuple[str, str]
 
 
 def trial_properties(trial: Trial | JournalEntry, transcript_path: str = "") -> list[Property]:
-    """Give the properties of a trial's test case, less than 4 kB in all and legal in XML.
-
-    Where a task has more graders than fit, ``agenteval.grades_left_out`` says how many are missing.
-    """
+    """Give the properties of a trial's test case, each short and legal in XML."""
     properties = list(_trial_facts(trial))
     if transcript_path:
         properties.append(_text("agenteval.transcript", transcript_path, MOST_PATH))
-    grades = [_grade(grade) for grade in trial.grades]
-    room = MOST_BYTES - sum(map(_size, properties))
-    for place, grade in enumerate(grades):
-        room -= _size(grade)
-        if room < 0:
-            return [*properties, ("agenteval.grades_left_out", str(len(grades) - place))]
-        properties.append(grade)
-    return properties
+    return [*properties, *map(_grade, trial.grades)]
 
 
 def prefix_endings(cases: Iterable[Element]) -> None:
@@ -179,10 +168,6 @@ def _number(value: float, digits: int = 4) -> str:
     # A trial that missed by a hair did not reach 1: such a number gets more digits.
     near = rounded in (0, 1) and abs(value - rounded) > 1e-9
     return f"{value:.{2 * digits + 1 if near else digits}f}"
-
-
-def _size(pair: Property) -> int:
-    return sum(len(part) if part.isascii() else len(part.encode()) for part in pair)
 
 
 FILE, LINE = "agenteval.file", "agenteval.line"

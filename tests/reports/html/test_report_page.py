@@ -16,9 +16,8 @@ from pytest_agenteval.compare.comparison import compare_runs
 from pytest_agenteval.compare.pairing import compared_run
 from pytest_agenteval.compare.scoring.intervals import format_interval
 from pytest_agenteval.records.evidence import Answer, Check, FileText, Grade, Outcome, Tree
-from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.transcript import Message, ToolCall, Transcript, Usage
-from pytest_agenteval.reports import html_index, html_report
+from pytest_agenteval.reports import html_report
 from pytest_agenteval.reports.html_report import write_html
 from pytest_agenteval.reports.report_source import ReportSource, report_source
 from pytest_agenteval.reports.run_view import view_of
@@ -225,68 +224,6 @@ def test_above_the_limit_trials_that_passed_are_left_out_and_counted(
     assert without == ["passed"] * 2
     assert chips_of(tmp_path)["disagree"] == "1"
     assert index["left_out"].startswith("The transcripts of 2 trials that passed are not in this file")
-
-
-def test_of_a_very_large_run_the_worst_tasks_of_each_suite_are_listed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Errored ones come first, then the lowest scores; every figure is of all trials, and the head says so.
-
-    Suites share the room: one of many misses leaves the other its worst.
-    """
-    bad = [trial(f"a{at}", 1, at / 10) for at in range(8)] + [trial("broken", 1, None)]
-    good = [
-        trial(f"b{at}", 1, 1 - at / 100, key=TrialKey("t", f"b{at}", "card", "rules", "", 1))
-        for at in range(9)
-    ]
-    run = store_run(tmp_path / "runs", [*bad, *good])
-    whole = write(tmp_path, run)
-    assert whole.index["left_out"] == ""
-    monkeypatch.setattr(html_index, "MOST_ROWS", 6)
-    page = write(tmp_path, run)
-    assert {row["task"] for row in page.index["tasks"]} == {"broken", "a0", "a1", "b6", "b7", "b8"}
-    assert [page.index["trials"][row["trials"][0]]["name"] for row in page.index["tasks"]] == [
-        f"{suite}/{task}[rules-1]"
-        for suite, task in (
-            *(("s", name) for name in ("a0", "a1", "broken")),
-            *(("t", f"b{at}") for at in (6, 7, 8)),
-        )
-    ]
-    assert page.index["suites"] == whole.index["suites"]
-    assert [page.trial(row)["name"] for row in page.index["trials"]] == [
-        row["name"] for row in page.index["trials"]
-    ]
-    left_out = page.index["left_out"]
-    assert left_out.startswith("The list and its filters hold the 6 worst of 18 tasks; all figures of")
-    assert "The other 12: agenteval show NAME opens one" in left_out
-    assert left_out in [warning.text.strip() for warning in page.all("p", **{"class": "warning"})]
-    # A filter's number is that of the list, where the figures are those of all trials.
-    assert "of those listed:" in [note.text.strip() for note in page.all("span", **{"class": "note"})]
-
-
-def test_the_worst_task_is_listed_however_many_trials_it_has(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A page without a row would be of no use to anybody."""
-    monkeypatch.setattr(html_index, "MOST_ROWS", 1)
-    single = store_run(tmp_path, [trial("a", 1, None), trial("a", 2, 0.5), trial("b", 1, 0.0)])
-    (row,) = write(tmp_path, single).index["tasks"]
-    assert (row["task"], len(row["trials"])) == ("a", 2)
-    assert row["reason"] == "g 0.50: found 0.5", "a score says more of a task than an error"
-
-
-def test_what_changed_is_listed_before_what_stayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beside an older run the tasks that became worse come first, then those that became better."""
-    monkeypatch.setattr(html_index, "MOST_ROWS", 4)
-    old = store_run(tmp_path / "old", [trial("a", 1, 0.0), trial("b", 1, 1.0), trial("c", 1, 0.5)])
-    new = store_run(tmp_path / "new", [trial("a", 1, 0.0), trial("b", 1, 0.9), trial("c", 1, 1.0)])
-    index = write(tmp_path, old, new).index
-    assert [(row["task"], len(row["trials"]), len(row["old"])) for row in index["tasks"]] == [
-        ("b", 1, 1),
-        ("c", 1, 1),
-    ]
-    places = [at for row in index["tasks"] for at in (*row["trials"], *row["old"])]
-    assert sorted(places) == list(range(len(index["trials"])))
 
 
 def test_a_transcript_that_is_lost_loses_no_figure(tmp_path: Path, mixed: Run) -> None:
