@@ -11,12 +11,10 @@ import argparse
 import io
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from importlib import import_module
 from keyword import iskeyword
 from typing import Any
 
-from pytest_agenteval.processes.startup import garbage_collection_paused, garbage_collection_reduced
 from pytest_agenteval.text.errors import AgentEvalError, UsageMistake, did_you_mean
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
@@ -45,9 +43,6 @@ VERBS: Mapping[str, str] = {
     "improve": "let a coding agent change prompts; held-out tasks confirm it",
     "audit": "do tasks and their graders see what is wrong?",
 }
-
-# Verbs that only read stored runs, and end then.
-READING = ("runs", "show", "report", "compare")
 
 # Verbs that share another verb's module.
 MODULES: Mapping[str, str] = {
@@ -98,8 +93,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         _refuse_unknown_verb(sys.argv[1:] if argv is None else argv)
         args = _verbs_parser().parse_args(argv)
-        verb: Callable[[argparse.Namespace], int] = args.verb
-        return verb(args)
+        status: int = verb_function(args.verb)(args)
+        return status
     except AgentEvalError as mistake:
         print(f"agenteval: {KNOWN_SECRETS.text(str(mistake))}", file=sys.stderr)
         return 2
@@ -113,18 +108,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class _VerbParser(argparse.ArgumentParser):
-    """The parser of one verb: ``declare`` adds its arguments when the verb is typed, and not before.
+    """The parser of the verb ``name``, whose arguments are declared when it is typed, and not before.
 
     Some arguments come from installed benchmarks, which no other verb should pay for or stumble over.
     """
 
-    declare: Callable[[argparse.ArgumentParser], None] | None = None
+    name = ""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Declare the arguments and parse them; the parser of all verbs calls this."""
-        if self.declare is not None:
-            declare, self.declare = self.declare, None
-            declare(self)
+        if self.name:
+            name, self.name = self.name, ""
+            verb_function(name, "_arguments")(self)
         args, behind = self._split(args)
         namespace, unknown = super().parse_known_args(args, namespace)
         if behind is not None:
@@ -164,17 +159,6 @@ def _verbs_parser() -> argparse.ArgumentParser:
         sentence = f"{purpose[0].upper()}{purpose[1:]}"
         own = verbs.add_parser(verb, description=sentence if sentence.endswith("?") else f"{sentence}.")
         # Declared later: --help lists all verbs at once, without importing the module of any.
-        own.declare = partial(_declare_arguments, verb)
-        own.set_defaults(verb=partial(_run_verb, verb))
+        own.name = verb
+        own.set_defaults(verb=verb)
     return parser
-
-
-def _declare_arguments(verb: str, parser: argparse.ArgumentParser) -> None:
-    verb_function(verb, "_arguments")(parser)
-
-
-def _run_verb(verb: str, args: argparse.Namespace) -> int:
-    # Most of what a verb makes are the trials of a run, which stay; some verbs also run code of others.
-    with garbage_collection_paused() if verb in READING else garbage_collection_reduced():
-        status: int = verb_function(verb)(args)
-    return status

@@ -223,7 +223,7 @@ def _queried_runs(folders: Iterable[Path]) -> Iterator[Run]:
 def trend_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("suite", nargs="?", metavar="SUITE", help="a suite's name (default: every suite that was run)")
-    add("--last", type=int, default=TREND_RUNS, metavar="N", help=f"how many of its runs (default: {TREND_RUNS})")  # fmt: skip  # noqa: E501
+    add("--last", type=positive_int, default=TREND_RUNS, metavar="N", help=f"how many of its runs (default: {TREND_RUNS})")  # fmt: skip  # noqa: E501
     add("--model", action="append", default=[], metavar="MODEL", help=MODEL_HELP + AGAIN_HELP)
     add("--variant", action="append", default=[], metavar="NAME", help=VARIANT_HELP + AGAIN_HELP)
     add_json_option(parser)
@@ -235,8 +235,6 @@ def trend(args: argparse.Namespace) -> int:
     from pytest_agenteval.reports.trend import TrendDocument, last_runs, suite_names, trend_of
     from pytest_agenteval.reports.trend_screen import trend_lines
 
-    if args.last < 1:
-        raise UsageMistake(f"--last: expected a whole number, 1 or more; found {args.last}")
     folders = whole_runs(Path(args.results))
     if not folders:
         raise UsageMistake(f"there are no runs in {args.results} yet")

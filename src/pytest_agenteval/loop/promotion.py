@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import count
+from copy import copy
+from itertools import tee
 from pathlib import Path
 
 from pytest_agenteval.compare.scoring.aggregates import is_broken
@@ -225,23 +226,14 @@ def suite_history(runs: Iterable[SuiteRun], tasks: Iterable[SuiteTask], needed: 
     that no older run has may be new.
     """
     dev = TaskGroup("", tuple(tasks)).dev
-    unread, read = iter(runs), list[SuiteRun]()
-
-    def from_run(start: int) -> Iterator[SuiteRun]:
-        # A run is read only when it is looked at: one may be large, and few are needed.
-        for place in count(start):
-            if place == len(read) and (run := next(unread, None)) is not None:
-                read.append(run)
-            if place == len(read):
-                return
-            yield read[place]
-
+    # A run is read only when it is looked at: one may be large, and few are needed.
+    (unread,) = tee(runs, 1)
     looked_at, mature = list[tuple[SuiteRun, str]](), 0
-    for place, run in enumerate(from_run(0)):
+    for run in unread:
         reason, missing = _immaturity(run), dev - run.tasks
         if not reason and missing == dev:
             reason = "no task of split dev"
-        elif not reason and missing and any(missing & older.tasks for older in from_run(place + 1)):
+        elif not reason and missing and any(missing & older.tasks for older in copy(unread)):
             reason = f"{len(dev) - len(missing)} of {len(dev)} tasks"
         looked_at.append((run, reason))
         mature += not reason

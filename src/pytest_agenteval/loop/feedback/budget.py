@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
@@ -96,14 +97,15 @@ def cut_to_tokens(text: str, most: float) -> str:
 def fit_to_budget(whole: Feedback) -> Feedback:
     """Cut feedback until its Markdown fits the budget; raises UsageMistake where nothing would remain."""
     last = len(LEVELS) - 1 + min(MOST_AHEAD, AHEAD * max(0, len(whole.buckets) - 1))
-    for step in range(last + 1):
-        cut = cut_by(whole, step)
-        tokens = estimate_tokens(feedback_markdown(cut))
-        if tokens <= whole.budget:
-            return cut
-    enough = tokens
+
+    def tokens(step: int, budget: int) -> int:
+        return estimate_tokens(feedback_markdown(cut_by(replace(whole, budget=budget), step)))
+
+    step = bisect_left(range(last), True, key=lambda step: tokens(step, whole.budget) <= whole.budget)
+    if (enough := tokens(step, whole.budget)) <= whole.budget:
+        return cut_by(whole, step)
     # The lists of names grow with the budget, so a larger one may again be too small.
-    while (size := estimate_tokens(feedback_markdown(cut_by(replace(whole, budget=enough), last)))) > enough:
+    while (size := tokens(last, enough)) > enough:
         enough = 50 * math.ceil(size / 50)
     raise UsageMistake(f"--budget {whole.budget}: too small to say anything; {enough:,} tokens would do")
 

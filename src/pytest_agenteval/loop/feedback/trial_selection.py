@@ -135,6 +135,17 @@ class BucketTrials(FrozenValue, frozen=True):
         ]
 
 
+def worst_first(entries: Iterable[JournalEntry]) -> tuple[BucketTrials, ...]:
+    """Group trials by their buckets, the one with the lowest score first; by name where scores are equal."""
+    grouped: dict[tuple[str, str], list[JournalEntry]] = {}
+    for entry in entries:
+        # Errored trials are no fault of a prompt: they are in no figure and in no example.
+        if entry.averaged:
+            grouped.setdefault((entry.key.suite, entry.bucket), []).append(entry)
+    buckets = [BucketTrials(*key, tuple(of_bucket)) for key, of_bucket in grouped.items()]
+    return tuple(sorted(buckets, key=lambda bucket: (bucket.score, bucket.suite, bucket.name)))
+
+
 class Selection(FrozenValue, frozen=True):
     """The buckets that feedback is about, worst first, and in words which trials are in none of them."""
 
@@ -184,16 +195,10 @@ def select_trials(run: Run, tasks: TodaysTasks, options: FeedbackOptions) -> Sel
         raise UsageMistake(f"run {run.name} has no grader {options.grader!r}; it has {there}")
     unknown = [entry for entry in entries if not splits[entry.key]]
     held_out = sum(split == "held_out" for split in splits.values())
-    grouped: dict[tuple[str, str], list[JournalEntry]] = {}
-    for entry in chosen:
-        # Errored trials are no fault of a prompt: they are in no figure and in no example.
-        if entry.averaged:
-            grouped.setdefault((entry.key.suite, entry.bucket), []).append(entry)
-    buckets = [BucketTrials(*key, tuple(of_bucket)) for key, of_bucket in grouped.items()]
     return Selection(
         model,
         "" if variant == BASE else variant,
-        tuple(sorted(buckets, key=lambda bucket: (bucket.score, bucket.suite, bucket.name))),
+        worst_first(chosen),
         tuple(_errored_lines(chosen)),
         tuple(_left_out_lines(held_out, unknown, tasks.without_file(chosen))),
     )

@@ -11,6 +11,7 @@ from typing import Literal
 
 from pytest_agenteval.compare.comparison import RunComparison
 from pytest_agenteval.compare.scoring.power import mean
+from pytest_agenteval.loop.feedback.trial_selection import worst_first
 from pytest_agenteval.loop.improve.acceptance import (
     Confirmation,
     confirm,
@@ -318,20 +319,8 @@ def _is_dev(entry: JournalEntry, suite: str) -> bool:
 
 def worst_bucket(run: Run, suite: str, buckets: Collection[str]) -> str | None:
     """Give the bucket with the lowest mean over tasks among those with a miss; None where nothing missed."""
-    tasks: dict[str, dict[tuple[str, str], list[float]]] = {}
-    missed = set()
-    for entry in run.entries:
-        if not _is_dev(entry, suite) or entry.bucket not in buckets:
-            continue
-        # An errored trial says nothing about a prompt, and a low score that passed is no miss.
-        if entry.averaged and entry.score is not None:
-            of_bucket = tasks.setdefault(entry.bucket, {})
-            of_bucket.setdefault((entry.key.task, entry.key.model), []).append(entry.score)
-            if entry.ending != "passed":
-                missed.add(entry.bucket)
-    scores = {name: mean([mean(own) for own in of_bucket.values()]) for name, of_bucket in tasks.items()}
-    # By name where means are equal, so that the same run always gives the same focus.
-    return min(missed, key=lambda name: (scores[name], name), default=None)
+    entries = [entry for entry in run.entries if _is_dev(entry, suite) and entry.bucket in buckets]
+    return next((bucket.name for bucket in worst_first(entries) if bucket.failing()), None)
 
 
 def looks_so_far(results: Path, suite: str) -> int:
