@@ -11,7 +11,7 @@ from pytest_agenteval.records.evidence import FileText, Outcome, Tree
 from pytest_agenteval.records.record import Record
 from pytest_agenteval.records.tool_spec import tools_text
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.text.redaction import KNOWN_SECRETS, Secrets, _written_forms
+from pytest_agenteval.text.redaction import KNOWN_SECRETS, Secrets, written_form
 from pytest_agenteval.text.secret_forms import SHORTEST_NUMBER
 
 # Names that authors and users gave, and computed figures: neither holds texts of an agent.
@@ -77,8 +77,8 @@ def _texts(parts: list[Any]) -> list[str]:
             texts.append(str.__str__(part))
         elif kind is int:
             texts.append(str(part))
-        else:
-            parts += _written_forms(part)
+        elif (form := written_form(part)) is not part:
+            parts.append(form)
     return texts
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -188,41 +189,27 @@ class Secrets:
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
-            return {self._key(key): self.value(inner) for key, inner in value.items()}
+            keys = (self.text(key) if isinstance(key, str) else key for key in value)
+            return dict(zip(keys, map(self.value, value.values()), strict=True))
         if isinstance(value, list | tuple | set | frozenset):
             return [self.value(inner) for inner in value]
         if isinstance(value, int) and not isinstance(value, bool) and self._values:
             # A key of 12 digits or more may come back as a number. The mark is a text, so that JSON stays
             # JSON.
             return MARK if 10**11 <= value < 10**40 and str(value) in self._values else value
-        return value if value is None or isinstance(value, bool | int | float) else self._clean_object(value)
-
-    def _key(self, key: Any) -> Any:
-        if isinstance(key, str):
-            return self.text(key)
-        texts = [form for form in _written_forms(key) if isinstance(form, str)]
-        return next((clean for text in texts if (clean := self.text(text)) != text), key)
-
-    def _clean_object(self, value: Any) -> Any:
-        for form in _written_forms(value):
-            clean = self.value(form)
-            if clean != form:
-                return clean
-        return value
+        if value is None or isinstance(value, bool | int | float) or (form := written_form(value)) is value:
+            return value
+        clean = self.value(form)
+        return value if clean == form else clean
 
 
-def _written_forms(value: Any) -> Iterator[Any]:
-    """Give the texts that a value which JSON does not know is written as: its ``repr``, and its JSON form."""
-    # Neither says everything: a ``repr`` may leave a field out, and the JSON form has bytes in base64.
+def written_form(value: Any) -> Any:
+    """Give what a value which JSON does not know is written as; itself, where it cannot be written down."""
     from pytest_agenteval.text.json_values import jsonable  # most values are JSON's
 
-    for form_of in (repr, jsonable):
-        try:
-            form = form_of(value)
-        except Exception:  # it cannot be written down either
-            continue
-        if form is not value:  # a number of a type of its own
-            yield form
+    with suppress(Exception):
+        return jsonable(value)
+    return value
 
 
 def _ends_in_no_port(netloc: str) -> bool:
