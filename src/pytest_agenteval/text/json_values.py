@@ -8,7 +8,7 @@ import math
 import re
 import unicodedata
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from decimal import Decimal
 from enum import Enum
@@ -224,18 +224,23 @@ def composed_text(text: str) -> str:
 
 def normal_texts(value: Any) -> Any:
     """Apply ``normal_text`` to every text and key of a JSON value; maps and lists are new ones."""
-    if isinstance(value, str):
-        return normal_text(value)
-    if isinstance(value, Mapping):
-        return {key: normal_texts(inner) for key, inner in normal_keys(value).items()}
-    return list(map(normal_texts, value)) if isinstance(value, list | tuple) else value
+    return _mapped(value, normal_text, normal_keys)
 
 
 def with_normal_keys(value: Any) -> Any:
     """Apply ``normal_text`` to every key of a JSON value, not to its texts; maps and lists are new ones."""
+    return _mapped(value, str, normal_keys)
+
+
+def _mapped(
+    value: Any, change: Callable[[str], str], keys: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict
+) -> Any:
+    """Change the texts of a JSON value, and its maps by ``keys``; tuples become lists."""
+    if isinstance(value, str):
+        return change(value)
     if isinstance(value, Mapping):
-        return {key: with_normal_keys(inner) for key, inner in normal_keys(value).items()}
-    return list(map(with_normal_keys, value)) if isinstance(value, list | tuple) else value
+        return {key: _mapped(inner, change, keys) for key, inner in keys(value).items()}
+    return [_mapped(it, change, keys) for it in value] if isinstance(value, list | tuple) else value
 
 
 def normal_keys(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -257,13 +262,7 @@ def fold_compact(text: str) -> str:
 
 def fold_texts(value: Any) -> Any:
     """Fold every text of a JSON value with ``fold_text``; keys stay as they are, tuples become lists."""
-    if isinstance(value, str):
-        return fold_text(value)
-    if isinstance(value, Mapping):
-        return {key: fold_texts(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [fold_texts(inner) for inner in value]
-    return value
+    return _mapped(value, fold_text)
 
 
 def number_of(value: Any) -> Decimal | None:
@@ -316,11 +315,7 @@ def mend_surrogates(text: str) -> str:
 
 def mend_surrogates_in(value: Any) -> Any:
     """Apply ``mend_surrogates`` to every text and key of a JSON value."""
-    if isinstance(value, str):
-        return mend_surrogates(value)
-    if isinstance(value, dict):
-        return {mend_surrogates(key): mend_surrogates_in(inner) for key, inner in value.items()}
-    return list(map(mend_surrogates_in, value)) if isinstance(value, list) else value
+    return _mapped(value, mend_surrogates, lambda it: {mend_surrogates(key): it[key] for key in it})
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
