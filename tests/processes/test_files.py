@@ -203,7 +203,7 @@ def bound_by_permissions(folder: Path) -> Iterator[None]:
 
 
 def test_a_tree_goes_with_all_that_is_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Folders that forbid their emptying, files that forbid writing, and links."""
+    """Folders that forbid their emptying, files that forbid writing, links, and 1,500 folders in folders."""
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "note.md").write_text("x", encoding="utf-8")
@@ -213,6 +213,13 @@ def test_a_tree_goes_with_all_that_is_in_it(tmp_path: Path, monkeypatch: pytest.
     (locked / "note.md").write_text("x", encoding="utf-8")
     if os.name == "posix":
         (locked / "link").symlink_to(outside)
+        deep = os.open(tree, os.O_RDONLY)
+        for _ in range(1500):
+            os.mkdir("d", dir_fd=deep)
+            deeper = os.open("d", os.O_RDONLY, dir_fd=deep)
+            os.close(deep)
+            deep = deeper
+        os.close(deep)
     for path, mode in ((locked / "note.md", 0o400), (locked, 0o500), (locked.parent, 0o500), (tree, 0o500)):
         os.chmod(path, mode)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import time
 import unicodedata
 from collections.abc import Callable, Iterator
@@ -177,28 +176,55 @@ def long_path(path: str) -> str:
 
 
 def remove_tree(root: Path) -> None:
-    """Delete a folder and everything in it, whatever its permissions; follows no link.
+    """Delete a folder and everything in it, whatever its depth and permissions; follows no link.
 
-    Raises nothing: what cannot be deleted is left, as folders within a thousand others.
+    Raises nothing: what cannot be deleted is left.
     """
-    top = long_path(str(root))
-    with suppress(RecursionError):
-        shutil.rmtree(top, ignore_errors=True)
-        if os.path.islink(top) or not os.path.exists(top):
-            return
-        # A fixture or an agent may have made folders without write permission; Windows deletes no file that
-        # may only be read.
-        _permit(top)
-        for folder, folders, files in os.walk(top):
-            for name in (*folders, *(() if POSIX else files)):
-                _permit(os.path.join(folder, name))
-        shutil.rmtree(top, ignore_errors=True)
-
-
-def _permit(path: str) -> None:
+    top = Path(long_path(str(root)))
+    if top.is_symlink():
+        return
+    # Inner folders are moved up to the top first, so paths stay short, and nothing is recursive: an agent may
+    # have made thousands of folders in folders.
+    waiting, number = _delete_files(top), 0
+    while waiting:
+        folder = waiting.pop()
+        for inner in _delete_files(folder):
+            number += 1
+            with suppress(OSError):
+                waiting.append(inner.rename(top / f".agenteval-removed-{number}"))
+        with suppress(OSError):
+            folder.rmdir()
     with suppress(OSError):
-        if not os.path.islink(path):
-            os.chmod(path, 0o700)
+        top.rmdir()
+
+
+def _delete_files(folder: Path) -> list[Path]:
+    """Delete the files of a folder; return the folders in it."""
+    folders = []
+    with suppress(OSError):
+        # A fixture or an agent may have made folders without write permission.
+        folder.chmod(0o700)
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                with suppress(OSError):
+                    if entry.is_dir(follow_symlinks=False):
+                        # Else it could not be moved.
+                        os.chmod(entry, 0o700)
+                        folders.append(Path(entry))
+                    else:
+                        _delete_file(entry.path)
+    return folders
+
+
+def _delete_file(path: str) -> None:
+    try:
+        os.unlink(path)
+    except PermissionError:
+        # Windows refuses to delete a file that may only be read, and a link to a folder.
+        if POSIX:
+            raise
+        os.chmod(path, 0o700)
+        (os.rmdir if os.path.isdir(path) else os.unlink)(path)
 
 
 CLAIM_POLL_S = 0.05
