@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import json
 import re
-import shutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,7 +19,6 @@ from pytest_agenteval.records.transcript import Message, Transcript
 from pytest_agenteval.reports.exports.row_files import write_csv, write_parquet
 from pytest_agenteval.reports.report_source import ReportSource
 from pytest_agenteval.store.rows import ROW_KINDS
-from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 from tests.reports.runs import store_run
 from tests.store.samples import FULL, trial
@@ -188,15 +186,3 @@ def test_a_missing_pyarrow_is_named_with_its_extra(
     with pytest.raises(UsageMistake, match=r"pip install 'pytest-agenteval\[parquet\]'$"):
         write_parquet(tmp_path / "o.parquet", of(runs))
     write_csv(tmp_path / "o.csv", of(runs))
-
-
-@WRITERS
-def test_rows_of_two_runs_of_one_name_are_refused(runs: list[Run], tmp_path: Path, write: Write) -> None:
-    """Nobody could tell a run's rows from its copy's; a run that is named twice is there once."""
-    (run, _), copy = runs, load_run(shutil.copytree(runs[0].folder, tmp_path / "copy"))
-    with pytest.raises(UsageMistake, match=r"two runs are called .*copy: their rows could"):
-        write(tmp_path / "o", of([run, copy]))
-    assert not (tmp_path / "o").exists()
-    write(tmp_path / "twice", of([run, run]))
-    write(tmp_path / "once", of([run]))
-    assert (tmp_path / "twice").read_bytes() == (tmp_path / "once").read_bytes()

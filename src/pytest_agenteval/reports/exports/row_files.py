@@ -15,7 +15,7 @@ from io import StringIO
 from itertools import chain, count
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.processes.files import replacing
 from pytest_agenteval.records.record import Document, FrozenValue
@@ -39,9 +39,6 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection as Database
 
 
-OneRun = TypeVar("OneRun", bound=RowContext)
-
-
 @contextmanager
 def export_file(path: Path) -> Iterator[Path]:
     """Give a path to write to, which replaces the file once everything is written.
@@ -59,23 +56,9 @@ def export_file(path: Path) -> Iterator[Path]:
                 yield beside
 
 
-def _distinct_runs(runs: Iterable[OneRun]) -> Iterator[OneRun]:
-    """Give runs one after the other, each once; raises UsageMistake for two that share a name."""
-    # A row names its run and nothing else: those of a run and of its copy could not be distinguished.
-    folders: dict[str, Path] = {}
-    for run in runs:
-        other = folders.get(run.name)
-        if other is None:
-            folders[run.name] = run.folder
-            yield run
-        elif other.resolve() != run.folder.resolve():
-            where = f"{other} and {run.folder}"
-            raise UsageMistake(f"two runs are called {run.name}, {where}: their rows could not be told apart")
-
-
 def _clean_rows(kind: RowKind, runs: Iterable[RowContext]) -> Iterator[Row]:
     """Give rows without the secrets that are known now, of which some may be newer than the run."""
-    for row in kind.rows(_distinct_runs(runs)):
+    for row in kind.rows(runs):
         # One look at the whole row, not one at each cell: it is a fifth of the time.
         texts = (cell if isinstance(cell, list) else [cell] for cell in row if isinstance(cell, str | list))
         dirty = KNOWN_SECRETS.dirty("\n".join(chain.from_iterable(texts)))
@@ -305,7 +288,7 @@ def query_runs(query: str, runs: Iterable[Run]) -> QueryResult:
             # name that stands in the query as something else does no harm.
             tables = [kind for kind in ROW_KINDS.values() if kind.name in words]
             database.begin()
-            for run in _distinct_runs(runs):
+            for run in runs:
                 for kind in tables:
                     rows = arrow_rows(kind, kind.rows([run]), "SQL", "sql")
                     database.register("rows_of_a_run", rows)
