@@ -279,7 +279,9 @@ def pytest_collection_modifyitems(
         evals = get_eval_session(config)
     if evals is not None:
         if offered and not items:
-            evals.note_no_match(offered)
+            from pytest_agenteval.session.selection import no_match_reason
+
+            evals.selection_remarks += no_match_reason(config.option, offered)
         left_out = evals.select(items)
         if left_out:
             config.hook.pytest_deselected(items=left_out)
@@ -332,9 +334,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Send a worker what all processes of the run agree on, such as the run's folder."""
+    import pickle
+
     from pytest_agenteval.session.run_info import worker_run_info
 
-    node.workerinput["agenteval"] = worker_run_info(node.config).to_worker()
+    node.workerinput["agenteval"] = pickle.dumps(worker_run_info(node.config))
 
 
 @pytest.hookimpl(optionalhook=True, tryfirst=True)

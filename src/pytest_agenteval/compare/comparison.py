@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import cycle
+from statistics import fmean as mean
 
 from msgspec.structs import replace
 
@@ -26,7 +27,6 @@ from pytest_agenteval.compare.scoring.power import (
     DifferenceNoise,
     RepetitionsNeeded,
     difference_noise,
-    mean,
     repetitions_needed,
     sample_variance,
     smallest_visible_change,

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from statistics import fmean as mean
 from typing import Literal, TypeAlias
 
 from msgspec.structs import replace
@@ -30,7 +31,6 @@ from pytest_agenteval.compare.scoring.exact_tests import (
     tarone_holm,
 )
 from pytest_agenteval.compare.scoring.intervals import Interval, difference_interval
-from pytest_agenteval.compare.scoring.power import mean
 from pytest_agenteval.records.evidence import ROUNDING
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.store.journal_entry import JournalEntry

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from statistics import fmean as mean
 from typing import Any, NamedTuple, TypeAlias
 
 from pytest_agenteval.compare.comparison import SuiteComparison, TaskChange
 from pytest_agenteval.compare.pairing import group_of
 from pytest_agenteval.compare.scoring.aggregates import decided_scores
-from pytest_agenteval.compare.scoring.power import mean
 from pytest_agenteval.compare.verdict import Change
 from pytest_agenteval.records.evidence import ROUNDING
 from pytest_agenteval.records.explanation import ending_reason

@@ -93,7 +93,7 @@ class CalibrationItem(pytest.Item):
     def _calibrate(self, evals: EvalSession) -> dict[str, Any]:
         from pytest_agenteval.calibration.analysis import analyze_calibration
         from pytest_agenteval.calibration.results import calibration_json, store_calibration
-        from pytest_agenteval.reports.calibration_report import calibration_page
+        from pytest_agenteval.reports.calibration_report import calibration_page, format_unreadable
 
         runner, plan = evals.runner, self.calibration
         result = runner.calibrate(self, plan)
@@ -107,20 +107,15 @@ class CalibrationItem(pytest.Item):
         except OSError as failed:  # a full disk
             problem = f"the calibration cannot be written to {evals.folder}: {failed.strerror or failed}"
             pytest.fail(problem, pytrace=False)
-        unread = list(unreadable_lines(results))
+        # The agreement of a judge none of whose replies could be read is unknown.
+        unread = [
+            f"unreadable: {format_unreadable(judge)}"
+            for judge in results["judges"]
+            if (found := judge.get("unread")) and found["count"] == found["asks"]
+        ]
         if unread:
             pytest.fail("\n".join(unread), pytrace=False)
         return results
-
-
-def unreadable_lines(results: dict[str, Any]) -> Iterator[str]:
-    """Name each judge none of whose replies could be read: its agreement is unknown."""
-    from pytest_agenteval.reports.calibration_report import format_unreadable
-
-    for judge in results["judges"]:
-        unread = judge.get("unread")
-        if unread and unread["count"] == unread["asks"]:
-            yield f"unreadable: {format_unreadable(judge)}"
 
 
 def shortfalls(results: dict[str, Any]) -> Iterator[str]:

@@ -33,11 +33,9 @@ from pytest_agenteval.session.run_signals import DEAD_WORKERS
 from pytest_agenteval.session.runner import TrialRunner
 from pytest_agenteval.session.selection import (
     ShardedItems,
-    empty_selection_reason,
-    no_match_reason,
     select,
+    selection_remarks,
     shard_items,
-    unselectable_lines,
 )
 from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.session.settings_reading import read_settings
@@ -203,10 +201,6 @@ class EvalSession:
         # While a file is collected, pytest would blame any exception on that file.
         self.refusal = self.refusal or KNOWN_SECRETS.text(str(mistake))
 
-    def note_no_match(self, offered: Sequence[pytest.Item]) -> None:
-        """Remember why ``-k`` or ``-m`` left no item, with the nearest names."""
-        self.selection_remarks += filter(None, [no_match_reason(self.config.option, offered)])
-
     def select(self, items: list[pytest.Item]) -> list[pytest.Item]:
         """Reduce ``items``, in place, to those that are to be run; return those left out."""
         trials = [item for item in items if isinstance(item, PlannedItem)]
@@ -243,13 +237,9 @@ class EvalSession:
     def _select_trials(self, trials: list[PlannedItem]) -> list[PlannedItem]:
         try:
             earlier = get_run_info(self.config).earlier if self.settings.only else None
-            if earlier is not None:
-                problems = unselectable_lines(self.settings, earlier)
-                self.selection_remarks += [f"{earlier.name}: {problem}" for problem in problems]
             selected = select(self.settings, trials, earlier)
-            if earlier is not None and not selected:
-                reason = empty_selection_reason(self.settings, trials, earlier)
-                self.selection_remarks[:0] = filter(None, [reason])
+            if earlier is not None:
+                self.selection_remarks += selection_remarks(self.settings, trials, selected, earlier)
             return selected
         except UsageMistake as mistake:
             self.refuse(mistake)

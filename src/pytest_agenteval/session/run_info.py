@@ -61,12 +61,6 @@ class RunInfo(NamedTuple):
         """The file by which the processes of this very session share rate limits."""
         return self.folder / RATE_FILES.replace("*", f"{self.controller}-{self.started:.3f}")
 
-    def to_worker(self) -> bytes:
-        """Give the record as xdist can send it."""
-        import pickle
-
-        return pickle.dumps(self)
-
 
 def get_run_info(config: pytest.Config) -> RunInfo:
     """Give what this run's processes agree on; raises UsageMistake where a named run does not exist."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 
 from pytest_agenteval.chat.models import rate_limits_of
 from pytest_agenteval.engine.digests import digests_agents
@@ -174,7 +175,7 @@ class TrialRunner:
     def _to_carry_out(self, jobs: Sequence[TrialJob]) -> list[TrialJob]:
         """Give the jobs that have to run; jobs whose trial is reused receive that trial here."""
         for job in jobs:
-            job.plan = self._attempts.plan_of_test(job.plan)
+            job.plan = replace(job.plan, task=self._attempts.with_limits(job.plan.task))
             self._prepare(job)
         return [job for job in jobs if job.trial is None]
 

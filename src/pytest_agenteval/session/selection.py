@@ -43,33 +43,28 @@ def select(settings: Settings, trials: Iterable[PlannedItem], earlier: Path | No
     return selected
 
 
-def empty_selection_reason(settings: Settings, trials: Iterable[PlannedItem], earlier: Path) -> str:
-    """Say where endings were looked up, for a selection that has come out empty."""
-    number = len(_of_split(settings, trials))
-    reason = f"--agent-only={settings.only}: nothing to try: none of {pluralize(number, 'trial')} ended so"
-    return f"{reason} in run {earlier.name}" if number else ""
-
-
-def no_match_reason(option: argparse.Namespace, offered: Sequence[pytest.Item]) -> str:
+def no_match_reason(option: argparse.Namespace, offered: Sequence[pytest.Item]) -> Iterator[str]:
     """Say that ``-k`` or ``-m`` matches nothing, with the tasks and suites whose names come nearest."""
     trials = [item for item in offered if isinstance(item, PlannedItem)]
-    if not trials or not (option.keyword or option.markexpr):
-        return ""
-    flag = f"-k {shlex.quote(option.keyword)}" if option.keyword else f"-m {shlex.quote(option.markexpr)}"
-    reason = f"{flag} matches none of {pluralize(len(trials), 'trial')}"
-    if not option.keyword:
-        return reason
-    names = {name for trial in trials for name in (trial.task.suite, trial.task.id) if name}
-    near = get_close_matches(option.keyword, sorted(names), n=3, cutoff=0.5)
-    return f"{reason}; did you mean {' or '.join(map(repr, near))}?" if near else reason
+    if trials and (option.keyword or option.markexpr):
+        flag, text = ("-k", option.keyword) if option.keyword else ("-m", option.markexpr)
+        names = {name for trial in trials for name in (trial.task.suite, trial.task.id) if name}
+        near = get_close_matches(option.keyword, sorted(names), n=3, cutoff=0.5)
+        hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+        yield f"{flag} {shlex.quote(text)} matches none of {pluralize(len(trials), 'trial')}{hint}"
 
 
-def unselectable_lines(settings: Settings, earlier: Path) -> Iterator[str]:
-    """Report what could not be chosen from: unreadable lines, and trials that have no ending."""
+def selection_remarks(
+    settings: Settings, trials: Iterable[PlannedItem], selected: Sequence[PlannedItem], earlier: Path
+) -> Iterator[str]:
+    """Say that nothing ended as ``--agent-only`` wants it, and what of the ``earlier`` run was no choice."""
+    if not selected and (number := len(_of_split(settings, trials))):
+        none = f"none of {pluralize(number, 'trial')} ended so in run {earlier.name}"
+        yield f"--agent-only={settings.only}: nothing to try: {none}"
     run = load_run(earlier)
     if run.never_ended and "not_run" not in _parse_only(settings.only)[0]:
-        yield f"{run.never_ended}: --agent-only=not_run@{earlier.name} tries them"
-    yield from first_unreadable(run.odd)
+        yield f"{earlier.name}: {run.never_ended}: --agent-only=not_run@{earlier.name} tries them"
+    yield from (f"{earlier.name}: {line}" for line in first_unreadable(run.odd))
 
 
 def sample(tasks: Iterable[PlannedTask], size: int, seed: int) -> Collection[tuple[str, str]]:

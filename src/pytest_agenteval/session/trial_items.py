@@ -141,10 +141,14 @@ def run_trial_for_item(
 
 
 def planned_task_of(request: pytest.FixtureRequest) -> PlannedTask:
-    item = request.node
-    if not isinstance(item, TrialItem):
-        raise pytest.UsageError(f"{item.nodeid}: the fixtures of pytest-agenteval are for task files")
-    return item.task
+    return _item_of(request).task
+
+
+def _item_of(request: pytest.FixtureRequest) -> TrialItem:
+    if not isinstance(request.node, TrialItem):
+        place = f"{request.node.nodeid}: the fixture {request.fixturename!r}"
+        raise pytest.UsageError(f"{place} is for task files")
+    return request.node
 
 
 def workspace_of(request: pytest.FixtureRequest) -> Iterator[Path]:
@@ -160,9 +164,7 @@ def workspace_of(request: pytest.FixtureRequest) -> Iterator[Path]:
 
 def trial_of(request: pytest.FixtureRequest) -> Trial:
     """Carry out the item's trial, or give the one that ran ahead; an errored one fails the setup."""
-    item = request.node
-    if not isinstance(item, TrialItem):
-        raise pytest.UsageError(f"{item.nodeid}: the fixture 'trial' is for task files")
+    item = _item_of(request)
     names = set(item.fixturenames)
 
     def change(task: PlannedTask) -> PlannedTask:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -41,7 +42,7 @@ def pearson(pairs: Sequence[Pair]) -> float:
     or where one side is the same for all.
     """
     labels, scores = _sides(pairs)
-    return _product_moment(labels, scores)
+    return _correlation(labels, scores)
 
 
 def spearman(pairs: Sequence[Pair]) -> float:
@@ -52,7 +53,7 @@ def spearman(pairs: Sequence[Pair]) -> float:
     for all.
     """
     labels, scores = _sides(pairs)
-    return _product_moment(average_ranks(labels), average_ranks(scores))
+    return _correlation(average_ranks(labels), average_ranks(scores))
 
 
 def average_ranks(values: Sequence[float]) -> list[float]:
@@ -77,23 +78,12 @@ def _sides(pairs: Sequence[Pair]) -> tuple[list[float], list[float]]:
     return labels, scores
 
 
-def _product_moment(xs: Sequence[float], ys: Sequence[float]) -> float:
-    left, right = _deviations(xs), _deviations(ys)
-    together = math.fsum(x * y for x, y in zip(left, right, strict=True))
-    spread = math.sqrt(math.fsum(x * x for x in left)) * math.sqrt(math.fsum(y * y for y in right))
-    # Rounding may lead beyond the ends.
-    return max(-1.0, min(1.0, together / spread))
-
-
-def _deviations(values: Sequence[float]) -> list[float]:
-    """Give the distances from the mean, as shares of the largest: so no square vanishes or overflows."""
-    mean = math.fsum(values) / len(values)
-    apart = [value - mean for value in values]
-    largest = max(map(abs, apart))
-    # The mean of neighbouring floats may be one of them.
-    if not largest:
-        raise UndefinedStatistic("one side is the same for all, but for rounding")
-    return [value / largest for value in apart]
+def _correlation(xs: Sequence[float], ys: Sequence[float]) -> float:
+    try:
+        # Rounding may lead beyond the ends.
+        return max(-1.0, min(1.0, statistics.correlation(xs, ys)))
+    except statistics.StatisticsError:
+        raise UndefinedStatistic("one side is the same for all, but for rounding") from None
 
 
 def krippendorff_alpha(units: Sequence[Unit], level: MeasurementLevel = "interval") -> float:
@@ -139,16 +129,11 @@ def _measure(
 
 
 def _differing(values: Sequence[float]) -> float:
-    # Two coders are by far the most common, and this is computed for every draw.
-    if len(values) == 2:
-        return 2.0 * (values[0] != values[1])
     return float(len(values) ** 2 - sum(count * count for count in Counter(values).values()))
 
 
 def _squared(values: Sequence[float]) -> float:
     """Give Σ(a-b)² over all ordered pairs, which is 2·m·Σ(a-ā)²."""
-    if len(values) == 2:
-        return 2.0 * (values[0] - values[1]) ** 2
     mean = math.fsum(values) / len(values)
     return 2 * len(values) * math.fsum((value - mean) ** 2 for value in values)
 
@@ -285,13 +270,15 @@ def agreement(
 
 def mean_absolute_error(pairs: Sequence[Pair]) -> float:
     """Give the mean distance between label and score, from 0 up; raises UndefinedStatistic without pairs."""
-    _refuse_none(pairs)
+    if not pairs:
+        raise UndefinedStatistic("no pairs")
     return math.fsum(abs(label - score) for label, score in pairs) / len(pairs)
 
 
 def share_within(pairs: Sequence[Pair], tolerance: float = TOLERANCE) -> float:
     """Give the share of scores within ``tolerance`` of their label; raises UndefinedStatistic without any."""
-    _refuse_none(pairs)
+    if not pairs:
+        raise UndefinedStatistic("no pairs")
     return sum(abs(label - score) <= tolerance + ROUNDING for label, score in pairs) / len(pairs)
 
 
@@ -306,11 +293,6 @@ def _share(flags: Sequence[bool]) -> float:
     if not flags:
         raise UndefinedStatistic("no example has a label")
     return sum(flags) / len(flags)
-
-
-def _refuse_none(pairs: Sequence[Pair]) -> None:
-    if not pairs:
-        raise UndefinedStatistic("no pairs")
 
 
 class JudgeNoise(FrozenValue, frozen=True):

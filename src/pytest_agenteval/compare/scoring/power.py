@@ -16,6 +16,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
+from statistics import fmean as mean
 
 from pytest_agenteval.compare.scoring.aggregates import pass_hat_k
 from pytest_agenteval.compare.scoring.exact_tests import PairedScores, common_denominator
@@ -121,11 +122,6 @@ def sample_variance(values: Sequence[float]) -> float | None:
         return None
     middle = mean(values)
     return math.fsum((value - middle) ** 2 for value in values) / (len(values) - 1)
-
-
-def mean(values: Sequence[float]) -> float:
-    """Give the plain mean; raises ZeroDivisionError where there is no value."""
-    return math.fsum(values) / len(values)
 
 
 def _reach(tasks: int, level: float) -> float:

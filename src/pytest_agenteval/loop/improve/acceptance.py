@@ -10,11 +10,11 @@ than a repetition would change them? Both tests share 5 %, one-sided, over all l
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from statistics import fmean as mean
 from typing import Literal, NamedTuple, TypeAlias
 
 from pytest_agenteval.compare.comparison import RunComparison, SuiteComparison, TaskChange
 from pytest_agenteval.compare.scoring.exact_tests import PairedScores, label_test
-from pytest_agenteval.compare.scoring.power import mean
 from pytest_agenteval.compare.verdict import (
     AT_WORST,
     FEWEST_FOR_SIGNS,

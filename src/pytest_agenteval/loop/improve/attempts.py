@@ -7,10 +7,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
+from statistics import fmean as mean
 from typing import Literal
 
 from pytest_agenteval.compare.comparison import RunComparison
-from pytest_agenteval.compare.scoring.power import mean
 from pytest_agenteval.loop.feedback.trial_selection import worst_first
 from pytest_agenteval.loop.improve.acceptance import (
     Confirmation,

@@ -191,7 +191,7 @@ class AttemptPlanner:
 
     def plan(self, task: PlannedTask, case: Case) -> Plan:
         """Plan a trial, before it is decided whether an attempt is made."""
-        return Plan(self._with_limits(task), case.model, case.variant, case.repetition, 1, self.conditions)
+        return Plan(self.with_limits(task), case.model, case.variant, case.repetition, 1, self.conditions)
 
     def numbered(self, plan: Plan) -> Plan:
         """Count an attempt at the trial of a plan; return the plan with its number, from 1."""
@@ -199,10 +199,6 @@ class AttemptPlanner:
         before = self._latest[key] if key in self._latest else self._earlier_attempts(key)
         attempt = self._latest[key] = before + 1
         return plan if attempt == 1 else replace(plan, attempt=attempt)
-
-    def plan_of_test(self, plan: Plan) -> Plan:
-        """Give the plan of a trial that a test asks for, within the command line's limits."""
-        return replace(plan, task=self._with_limits(plan.task))
 
     def was_planned(self, key: TrialKey) -> bool:
         """Whether a trial was planned, or taken over, before."""
@@ -212,7 +208,8 @@ class AttemptPlanner:
         """Count a trial that another process carried out."""
         self._latest[trial.key] = max(trial.attempt, self._earlier_attempts(trial.key))
 
-    def _with_limits(self, task: PlannedTask) -> PlannedTask:
+    def with_limits(self, task: PlannedTask) -> PlannedTask:
+        """Give the task within the command line's limits."""
         return replace(task, limits=replace(task.limits, **self._limits)) if self._limits else task
 
 

@@ -98,20 +98,13 @@ def plainly_takes(factory: type, settings: Mapping[str, Any]) -> bool:
     return True
 
 
-@cache
-def _adapter(kind: Any) -> Any:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(kind)
-
-
 def _type_problems(name: str, kind: Any, value: Any) -> list[ConfigProblem]:
     """Give what pydantic finds wrong with a value of a file; nothing where it cannot read the type."""
-    from pydantic import ValidationError
+    from pydantic import TypeAdapter, ValidationError
 
     try:
         # Validated as JSON: strict mode then takes a list for a tuple, but no text for a number.
-        _adapter(kind).validate_json(canonical_json(value), strict=True)
+        TypeAdapter(kind).validate_json(canonical_json(value), strict=True)
     except ValidationError as error:
         return [_from_pydantic(name, each, value) for each in error.errors(include_url=False)]
     except Exception:  # the class itself has to say what it expects
