@@ -8,14 +8,13 @@ code.
 
 from __future__ import annotations
 
-import base64
 import os
 import re
 import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,50 +33,31 @@ from pytest_agenteval.processes.files import file_lock, replacing
 from pytest_agenteval.text.errors import ProblemsFound, UsageMistake
 from pytest_agenteval.text.json_values import compact_json
 
-_BODY_KEYS = frozenset({"string", "base64_string", "encoding"})
 
-
-class NotOfVcrpy(Exception):
-    """No cassette of vcrpy's that can be read; ``hint`` says what to do, where there is something."""
-
-    def __init__(self, hint: str = "") -> None:
-        super().__init__(hint)
-        self.hint = hint
-
-
-def read_with_vcrpy(text: str, is_json: bool, name: str) -> Mapping[str, Any]:
-    """Give the content of a cassette of vcrpy's in the form that our own reader takes; raises NotOfVcrpy."""
+def _read_with_vcrpy(text: str, is_json: bool) -> Mapping[str, Any]:
+    """Give the content of a cassette of vcrpy's in the form that our own reader takes; may raise anything."""
     # Not at the top: vcrpy imports every HTTP library that it finds, a quarter of a second for each process.
     import vcr
     from vcr.serialize import deserialize
 
-    serializer = vcr.VCR().serializers["json" if is_json else "yaml"]
-    try:
-        requests, responses, *_ = deserialize(text, serializer)
-        interactions = []
-        for request, response in zip(requests, responses, strict=True):
-            plain = {
-                "method": request.method,
-                "uri": request.uri,
-                "body": _request_body(request.body),
-                "headers": dict(request.headers),
+    requests, responses, *_ = deserialize(text, vcr.VCR().serializers["json" if is_json else "yaml"])
+    interactions = []
+    for request, response in zip(requests, responses, strict=True):
+        plain = {
+            "method": request.method,
+            "uri": request.uri,
+            "body": _request_body(request.body),
+            "headers": dict(request.headers),
+        }
+        # vcrpy 4 and 5 wrote httpx's responses in this form.
+        if "status_code" in response:
+            response = {
+                "status": {"code": response["status_code"], "message": ""},
+                "headers": response.get("headers"),
+                "body": {"string": response.get("content")},
             }
-            # vcrpy 4 and 5 wrote httpx's responses in this form.
-            if "status_code" in response:
-                response = {
-                    "status": {"code": response["status_code"], "message": ""},
-                    "headers": response.get("headers"),
-                    "body": {"string": response.get("content")},
-                }
-            else:
-                response = {**response, "body": {"string": _unwrapped_body(response.get("body") or {})}}
-            interactions.append({"request": plain, "response": response})
-        return {"interactions": interactions}
-    # The file may be anything, and vcrpy's deserialiser may raise anything.
-    except Exception as why:
-        oldest = "migration script" in str(why) or "!!python/object:vcr.request.Request" in text
-        migrate = f"vcrpy before 1.0 wrote it; bring it up to date:  python -m vcr.migration {name}"
-        raise NotOfVcrpy(migrate if oldest else "") from None
+        interactions.append({"request": plain, "response": response})
+    return {"interactions": interactions}
 
 
 def _request_body(body: Any) -> Any:
@@ -85,19 +65,10 @@ def _request_body(body: Any) -> Any:
         return body.read()
     if isinstance(body, Mapping):
         # vcrpy stores aiohttp's ``json`` and ``data`` alike, as the map that was given.
-        return _unwrapped_body(body) if body and body.keys() <= _BODY_KEYS else compact_json(dict(body))
+        return compact_json(dict(body))
     if body is None or isinstance(body, str | bytes):
         return body
     return b"".join(part.encode() if isinstance(part, str) else part for part in body)
-
-
-def _unwrapped_body(body: Mapping[str, Any]) -> Any:
-    """Give the body out of its map; base64 and an encoding beside the text are how Ruby's VCR writes one."""
-    if not body.keys() <= _BODY_KEYS:
-        raise NotOfVcrpy
-    if "base64_string" in body:
-        return base64.b64decode(body["base64_string"])
-    return body.get("string")
 
 
 YAML, JSON = (".yaml", ".yml"), (".json",)
@@ -169,13 +140,10 @@ def _content(text: str, is_json: bool, name: str) -> tuple[Mapping[str, Any], tu
         if ours or "request" not in text or "response" not in text:
             raise
         try:
-            data = read_with_vcrpy(text, is_json, name)
+            data = _read_with_vcrpy(text, is_json)
             return data, interactions_in(data)
-        except NotOfVcrpy as why:
-            raise ProblemsFound(
-                [replace(problem, hint=problem.hint or why.hint) for problem in problems.problems]
-            ) from None
-        except CassetteFormatError:
+        # The file may be anything, and vcrpy's deserialiser may raise anything.
+        except Exception:
             raise problems from None
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import runpy
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,20 +45,6 @@ def ask(task_input, ctx):
 
 def pytest_agenteval_register(registry):
     registry.agent("mine", ask)
-"""
-OF_BEFORE_1_0 = """- request: !!python/object:vcr.request.Request
-    body: null
-    headers: !!python/object/apply:__builtin__.frozenset
-    - - !!python/tuple [Accept, '*/*']
-    host: x.test
-    method: GET
-    path: /ip
-    port: 80
-    protocol: http
-  response:
-    body: {string: !!python/unicode 'a place'}
-    headers: [!!python/unicode "content-type: text/plain\\r\\n"]
-    status: {code: 200, message: OK}
 """
 
 
@@ -145,17 +130,15 @@ def test_what_pytest_recording_wrote_is_named_like_any_shared_cassette(pytester:
     ("body", "answer", "held_body", "held_answer"),
     [
         ("{n: 1, word: 가}", "{string: a}", '{"n":1,"word":"가"}', "a"),
-        ("{string: 'a=1', encoding: UTF-8}", "{string: b, encoding: UTF-8}", "a=1", "b"),
-        ("{base64_string: 6rCA}", "{base64_string: iVBORw==, encoding: BINARY}", "가", b"\x89PNG"),
         ("!!python/object/new:_io.BytesIO {state: !!python/tuple [ab, 0]}", "{string: c}", "ab", "c"),
         ("!!python/object/apply:builtins.iter {args: [[!!binary YQ==, b]]}", "{}", "ab", None),
     ],
-    ids=["map", "encoding", "base64", "file", "parts"],
+    ids=["map", "file", "parts"],
 )
 def test_each_form_of_a_body_is_read(
     tmp_path: Path, body: str, answer: str, held_body: Any, held_answer: Any
 ) -> None:
-    """A map is what aiohttp was given; base64 and an encoding are how Ruby's VCR writes bodies."""
+    """A map is what aiohttp was given; a file and parts are what requests was."""
     request, response = held(tmp_path, PAIR.format(body=body, answer=answer))
     assert (request.body, response.body) == (held_body, held_answer)
 
@@ -178,23 +161,6 @@ def test_what_no_vcrpy_wrote_is_refused_by_either(
         held(tmp_path, PAIR.format(body="null", answer=body if body[0] == "{" else f"{{string: {body}}}"))
     assert refused.value.problems[0].line == 3
     assert [path.name for path in tmp_path.iterdir()] == ["t.yaml"]
-
-
-def test_a_cassette_of_before_vcrpy_1_0_says_how_to_bring_it_up_to_date(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One problem with vcrpy's own command, after which it plays."""
-    path = tmp_path / "old.yaml"
-    path.write_text(OF_BEFORE_1_0, encoding="utf-8")
-    with pytest.raises(ProblemsFound) as refused:
-        read_cassette(path, "old.yaml")
-    (problem,) = refused.value.problems
-    assert problem.hint == "vcrpy before 1.0 wrote it; bring it up to date:  python -m vcr.migration old.yaml"
-
-    monkeypatch.setattr(sys, "argv", ["vcr.migration", str(path)])
-    runpy.run_module("vcr.migration", run_name="__main__", alter_sys=False)
-    (interaction,) = read_cassette(path).interactions
-    assert (interaction.request.uri, interaction.response.body) == ("http://x.test/ip", "a place")
 
 
 def test_vcrpy_is_loaded_only_for_what_ours_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
