@@ -9,7 +9,6 @@ import base64
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
 from typing import Any
 
 from pytest_agenteval.cassettes.interaction import (
@@ -191,18 +190,11 @@ def parse_text(text: str, is_json: bool, name: str) -> Any:
         raise file_problem(name, None, (), "YAML as vcrpy writes it", " ".join(str(why).split())) from None
 
 
-@cache
 def _loader() -> Any:
-    """Give PyYAML's safe loader, in C if it can be, with the tags that older vcrpy wrote for plain values."""
+    """Give PyYAML's safe loader, in C if it can be: it reads a recording several times as fast."""
     import yaml
 
-    # libyaml reads a recording several times as fast as Python does.
-    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    loader: Any = type("CassetteLoader", (base,), {})
-    for kind in ("str", "unicode"):
-        loader.add_constructor(f"tag:yaml.org,2002:python/{kind}", base.construct_scalar)
-    loader.add_constructor("tag:yaml.org,2002:python/tuple", base.construct_sequence)
-    return loader
+    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def line_of(text: str, path: KeyPath) -> int | None:
@@ -210,7 +202,7 @@ def line_of(text: str, path: KeyPath) -> int | None:
     import yaml
 
     try:
-        node: Any = yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        node: Any = yaml.compose(text, Loader=_loader())
     except yaml.YAMLError:
         return None
     line = node.start_mark.line
