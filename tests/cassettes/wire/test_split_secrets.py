@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from base64 import b64decode
 from typing import Any
 
 import pytest
 
 from pytest_agenteval.cassettes.interaction import Response
 from pytest_agenteval.cassettes.redaction import Redactor
+from pytest_agenteval.cassettes.wire.response_bodies import aws_frames
 from pytest_agenteval.cassettes.wire.traffic import text_of_body
 from pytest_agenteval.text.redaction import Secrets
+
+from .exchanges import frame
 
 SECRET = "hunter2-XYZZY-9876"
 PIECES = ["It is hunter", "2-XYZ", "ZY-9876, ok"]
@@ -50,6 +54,7 @@ GOES_ON = [
     {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": piece}}
     for piece in PIECES[1:]
 ]
+GOES_ON_FROM_START = [{**GOES_ON[0], "delta": {"text": piece}} for piece in PIECES]
 MESSAGES = [{"type": "message", "content": [{"type": "output_text", "text": piece}]} for piece in PIECES]
 WHOLE = {"message": {"content": f"It is {SECRET}, ok"}, "logprobs": {"content": tokens()}}
 TOKENS_IN_CHUNKS = [
@@ -84,6 +89,9 @@ BODIES = {
         [json.dumps(chunk, indent=1).replace("\n", "\ndata: ") for chunk in chunks()]
     ),
     "cut": json.dumps({"output": MESSAGES})[:-1],
+    "a streamed array": json.dumps(
+        [{"candidates": [{"content": {"parts": [{"text": it}]}}]} for it in PIECES]
+    ),
 }
 
 
@@ -120,3 +128,18 @@ def test_the_pieces_of_a_secret_may_stand_in_several_fields() -> None:
 
     parts = [part["text"] for part in json.loads(cleaned).values()]
     assert parts == ["first", "a <redacted>", "", " b", "last"]
+
+
+def test_frames_are_written_anew_without_the_pieces() -> None:
+    """With their lengths and checksums, be they Bedrock's own or another provider's within."""
+    frames = [frame("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": it}}) for it in PIECES]
+    inner = [frame("chunk", event) for event in GOES_ON_FROM_START]
+    for raw, kept in ((b"".join(frames), "text"), (b"".join(inner), "bytes")):
+        cleaned = Redactor([SECRET]).response(Response(200, body=raw)).body
+
+        assert isinstance(cleaned, bytes)
+        held = [json.loads(payload) for _, payload in aws_frames(cleaned)]
+        texts = [
+            it["delta"] if kept == "text" else json.loads(b64decode(it["bytes"]))["delta"] for it in held
+        ]
+        assert "".join(delta["text"] for delta in texts) == "It is <redacted>, ok"

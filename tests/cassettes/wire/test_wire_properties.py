@@ -6,6 +6,7 @@ import json
 from contextlib import suppress
 from typing import Any
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -17,17 +18,12 @@ from pytest_agenteval.cassettes.wire.traffic import ModelReply, UnreadableTraffi
 from pytest_agenteval.records.replies import INCOMPLETE
 
 from .exchanges import exchanges
-from .spoken_replies import SPEAKERS, CutCharacters, SpokenReply
 
 EXCHANGES = exchanges()
 ANSWERED = [(it, response) for it in EXCHANGES for _, response in it.responses()]
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
-VALUES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS
-ARGUMENTS = st.dictionaries(TEXTS, VALUES | st.lists(VALUES, max_size=2), max_size=3)
-CALLS = st.lists(st.tuples(st.sampled_from(["look", "go"]), ARGUMENTS), max_size=3)
 HALVES = ["\ud83d", "\ude00"]
-REPLIES = st.builds(SpokenReply, TEXTS, CALLS, st.integers(1, 7))
 ODD = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | TEXTS,
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXTS, inner, max_size=2),
@@ -35,30 +31,32 @@ ODD = st.recursive(
 )
 
 
-@given(st.sampled_from(SPEAKERS), REPLIES)
-@example(SPEAKERS[0], SpokenReply("no\u2028line\x85ends\x0b<think>here", [], 3))
-def test_streams_and_echoes_are_the_reply(speaker: Any, spoken: SpokenReply) -> None:
-    """Wherever a stream is cut into pieces, it is the whole reply, which its echo goes on from."""
-    request = speaker.request()
-    asked = read_request(speaker.format, request)
-    whole, streamed = (
-        read_reply(speaker.format, request, response) for response in speaker.responses(spoken)
-    )
-    assert (streamed.message, streamed.calls) == (whole.message, whole.calls)
-    assert [(call.tool, dict(call.args)) for call in whole.calls] == list(spoken.calls)
-    later = read_request(speaker.format, speaker.request(speaker.echo(spoken)))
-    assert later.messages == (*asked.messages, whole.message)
+ASKED = Request("POST", "http://localhost/v1/chat/completions", json.dumps({"model": "m", "messages": [{}]}))
 
 
-@given(st.sampled_from(SPEAKERS), st.integers(1, 4), st.sampled_from(["", "<think>"]))
-def test_marks_and_characters_may_be_cut_anywhere(speaker: Any, cut: int, opened: str) -> None:
+def _streamed(text: str, arguments: str, cut: int) -> Response:
+    """Stream a reply with a call in pieces of so many UTF-16 units, which may be halves of characters."""
+    events = []
+    for name, whole in (("content", text), ("arguments", arguments)):
+        units = whole.encode("utf-16-le", "surrogatepass")
+        for at in range(0, len(units), 2 * cut):
+            piece = units[at : at + 2 * cut].decode("utf-16-le", "surrogatepass")
+            function = {"name": "look" if at == 0 else None, "arguments": piece}
+            call = {"tool_calls": [{"index": 0, "function": function}]}
+            events.append({"choices": [{"delta": {"content": piece} if name == "content" else call}]})
+    return Response(200, body="".join(f"data: {json.dumps(event)}\n\n" for event in [*events, {}]))
+
+
+@pytest.mark.parametrize("opened", ["", "<think>"])
+@pytest.mark.parametrize("cut", range(1, 5))
+def test_marks_and_characters_may_be_cut_anywhere(cut: int, opened: str) -> None:
     """Thoughts are split off, and halves of characters put together, once a stream is joined."""
-    spoken = CutCharacters(f"{opened}no 😀 🇰🇷</think>yes 😀", [("look", {"at": "😀"})], cut)
-    for response in speaker.responses(spoken):
-        reply = read_reply(speaker.format, speaker.request(), response)
+    streamed = _streamed(f"{opened}no 😀 🇰🇷</think>yes 😀", '{"at": "😀"}', cut)
 
-        assert (reply.reasoning, reply.message["content"]) == ("no 😀 🇰🇷", "yes 😀")
-        assert [dict(call.args) for call in reply.calls] == [{"at": "😀"}]
+    reply = read_reply("openai.chat", ASKED, streamed)
+
+    assert (reply.reasoning, reply.message["content"]) == ("no 😀 🇰🇷", "yes 😀")
+    assert [dict(call.args) for call in reply.calls] == [{"at": "😀"}]
 
 
 def test_bytes_of_a_character_may_come_in_two_events() -> None:
@@ -68,41 +66,30 @@ def test_bytes_of_a_character_may_come_in_two_events() -> None:
     body = "".join(f"data: {json.dumps(delta, ensure_ascii=False)}\n\n" for delta in deltas)
     response = Response(200, body=body.encode("utf-8", "surrogateescape"))
 
-    assert read_reply("openai.chat", SPEAKERS[0].request(), response).message["content"] == "😀 \ufffd"
+    assert read_reply("openai.chat", ASKED, response).message["content"] == "😀 \ufffd"
 
 
-@given(st.sampled_from(SPEAKERS), st.sampled_from(HALVES))
-def test_half_a_character_that_stays_alone_is_replaced(speaker: Any, half: str) -> None:
+@pytest.mark.parametrize("half", HALVES)
+def test_half_a_character_that_stays_alone_is_replaced(half: str) -> None:
     """No store, page or table takes one; U+FFFD says that something was there."""
-    for response in speaker.responses(CutCharacters(f"a{half}b", [("look", {"at": half})], 1)):
-        reply = read_reply(speaker.format, speaker.request(), response)
+    reply = read_reply("openai.chat", ASKED, _streamed(f"a{half}b", json.dumps({"at": half}), 1))
 
-        assert reply.message["content"] == "a\ufffdb"
-        assert [dict(call.args) for call in reply.calls] == [{"at": "\ufffd"}]
-
-
-SECRET = 'CUST-\u00e4"9-😀-4711'
+    assert reply.message["content"] == "a\ufffdb"
+    assert [dict(call.args) for call in reply.calls] == [{"at": "\ufffd"}]
 
 
-@given(
-    st.sampled_from(SPEAKERS),
-    st.sampled_from([SpokenReply, CutCharacters]),
-    st.integers(1, 9),
-    st.sampled_from(["", "<think>"]),
-)
-def test_no_piece_of_a_secret_is_recorded(speaker: Any, kind: Any, cut: int, opened: str) -> None:
+@given(st.integers(1, 9), st.sampled_from(["", "<think>"]))
+def test_no_piece_of_a_secret_is_recorded(cut: int, opened: str) -> None:
     """A recorded stream says the same as before but for the secret, wherever it was cut."""
-    text = f"{opened}{SECRET} is it{'</think>' if opened else ''}, or {SECRET}"
-    spoken = kind(text, [("look", {"at": SECRET, "to": [1, SECRET]})], cut)
-    for response in speaker.responses(spoken):
-        recorded = Redactor([SECRET]).response(response)
-        reply = read_reply(speaker.format, speaker.request(), recorded)
+    secret = 'CUST-\u00e4"9-😀-4711'
+    text = f"{opened}{secret} is it{'</think>' if opened else ''}, or {secret}"
+    streamed = _streamed(text, json.dumps({"at": secret, "to": [1, secret]}), cut)
 
-        said = reply.message["content"]
-        assert (reply.reasoning, said) == (
-            ("<redacted> is it", ", or <redacted>") if opened else ("", "<redacted> is it, or <redacted>")
-        )
-        assert [dict(call.args) for call in reply.calls] == [{"at": "<redacted>", "to": [1, "<redacted>"]}]
+    reply = read_reply("openai.chat", ASKED, Redactor([secret]).response(streamed))
+
+    said = ("<redacted> is it", ", or <redacted>") if opened else ("", "<redacted> is it, or <redacted>")
+    assert (reply.reasoning, reply.message["content"]) == said
+    assert [dict(call.args) for call in reply.calls] == [{"at": "<redacted>", "to": [1, "<redacted>"]}]
 
 
 def test_choices_and_telling_names_are_looked_at_apart() -> None:
