@@ -169,7 +169,7 @@ def test_a_dry_run_tells_and_writes_nothing(
     ("arguments", "complaint"),
     [
         (("--suite", "my orders"), "--suite=my orders: expected letters"),
-        (("--example", "nobodys"), "--example=nobodys: unknown example 'nobodys'"),
+        (("--example", "nobodys"), "unknown example 'nobodys'"),
         (("file.txt",), "file.txt: expected a folder"),
     ],
 )

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pytest_agenteval.records.evidence import Tree, diff
+from pytest_agenteval.records.evidence import diff
 from pytest_agenteval.tasks import workspace as bounds
 from pytest_agenteval.tasks.workspace import MOST_BYTES, snapshot, snapshot_layers
 
@@ -120,19 +120,6 @@ def test_a_file_of_many_gigabytes_is_known_by_its_ends(tmp_path: Path) -> None:
         file.seek(-1, os.SEEK_END)
         file.write(b"x")
     assert snapshot(tmp_path, earlier=before) != before
-
-
-def test_new_files_are_hashed_whole_up_to_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many holes are as long as one; files that were there before are hashed whole, whatever is new."""
-    for name in ("a", "b", "known"):
-        with (tmp_path / name).open("wb") as file:
-            file.truncate(300_000)
-    earlier = snapshot(tmp_path)
-    assert {file.digest for file in earlier.files.values()} == {earlier.files["a"].digest}
-    monkeypatch.setattr("pytest_agenteval.tasks.workspace.MOST_HASHED_TOGETHER", 400_000)
-    after = snapshot(tmp_path, earlier=Tree({"known": earlier.files["known"]}))
-    assert after.files["known"] == earlier.files["known"]
-    assert after.files["a"].digest != after.files["b"].digest
 
 
 def test_folders_without_end_are_no_endless_walk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

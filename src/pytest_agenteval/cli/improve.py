@@ -26,6 +26,7 @@ from pytest_agenteval.cli.console import (
 )
 from pytest_agenteval.loop.feedback.content import BUDGET, TRIALS, EarlierRound, FeedbackOptions
 from pytest_agenteval.processes.signals import signals_as_ctrl_c
+from pytest_agenteval.records.record import from_builtins
 from pytest_agenteval.store.run_folder import LATEST
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.text.errors import UsageMistake
@@ -196,7 +197,7 @@ def feedback(args: argparse.Namespace) -> int:
             template=_file_text(args.template),
             prompts={path: _file_text(path) for pattern in args.prompts for path in _prompt_paths(pattern)},
         ),
-        _earlier_rounds(args.log),
+        _earlier_rounds(args.log) if args.log else (),
     )
     if args.output:
         write_feedback(made, Path(args.output))
@@ -229,25 +230,15 @@ def _file_text(file: str | None) -> str:
         ) from None
 
 
-def _earlier_rounds(file: str | None) -> list[EarlierRound]:
-    if not file:
-        return []
-    rounds = []
+def _earlier_rounds(file: str) -> list[EarlierRound]:
+    from pytest_agenteval.loop.improve.coding_agent import earlier_round
+    from pytest_agenteval.loop.improve.progress import Round
+
     try:
-        for data in json.loads(_file_text(file))["rounds"]:
-            # Feedback must hold nothing of held-out tasks: no verdict on them, and no diff that copies them.
-            tried = data.get("dev") or data.get("screen") or {}
-            each = {
-                "number": data["number"],
-                "summary": data.get("last_line", ""),
-                "decision": ": ".join(filter(None, (data.get("decision", ""), data.get("reason", "")))),
-                "diff": "" if data.get("leaks_held_out") else data.get("diff", ""),
-                "sentence": tried.get("sentence", ""),
-            }
-            rounds.append(EarlierRound.from_json(each))
+        rounds = json.loads(_file_text(file))["rounds"]
+        return [earlier_round(from_builtins(Round, data, strict=False)) for data in rounds]
     # The file may be any JSON, or none.
-    except (ValueError, LookupError, TypeError, AttributeError) as broken:
+    except (ValueError, LookupError, TypeError) as broken:
         raise UsageMistake(
             f"{file}: expected the log.json of agenteval improve, with `rounds`; found {broken}"
         ) from None
-    return rounds

@@ -32,7 +32,6 @@ from pytest_agenteval.cli.project_files import (
 )
 from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.registry.installed import installed_registry
-from pytest_agenteval.registry.lazy_names import UnknownName
 from pytest_agenteval.registry.registry import Example, Registry
 from pytest_agenteval.session.planning.suites import recordings_of
 from pytest_agenteval.tasks.documents import path_in_root, short_path
@@ -227,14 +226,6 @@ def _target_path(path: str, folder: Path, suite: str, root: Path) -> Path:
     return folder / (f"{module_name(suite)}_bot.py" if path == "bot.py" else path)
 
 
-def example_named(name: str, registry: Registry) -> Example:
-    """Find an example; raises UsageMistake where no benchmark offers it."""
-    try:
-        return registry.example_named(name)
-    except UnknownName as unknown:
-        raise UsageMistake(f"--example={name}: {unknown}") from None
-
-
 def _example_files(example: Example, project: Project) -> list[NewFile]:
     folder = example.folder
     if folder is None:
@@ -306,7 +297,7 @@ def _workflow_notes(project: Project, workflow: NewFile, arguments: str, *, stay
 def _plan_example(project: Project, args: argparse.Namespace) -> InitPlan:
     if args.suite:
         raise UsageMistake("--suite: an example keeps its name, by which its recordings are found")
-    example = example_named(args.example, installed_registry())
+    example = installed_registry().example_named(args.example)
     _refuse_taken_name(project, args.example, project.root / example.parts[0])
     files = _example_files(example, project)
     if not args.force:

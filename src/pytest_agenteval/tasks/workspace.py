@@ -24,9 +24,6 @@ MOST_BYTES = 256 * 1024
 # The digest of a larger file covers only its size, its beginning and its end.
 MOST_HASHED = 64 * 1024 * 1024
 
-# How many bytes of new files are hashed in full; further files are treated as larger than ``MOST_HASHED``.
-MOST_HASHED_TOGETHER = 1024 * 1024 * 1024
-
 # How much is read at either end of a file that is too large to be hashed in full.
 END_BYTES = 64 * 1024
 
@@ -49,36 +46,31 @@ def snapshot(root: Path, earlier: Tree = EMPTY) -> Tree:
     that is left out is never taken for deleted; an entry says that there are more.
     """
     files: dict[str, FileText] = {}
-    new, room = 0, _Room()
+    new, room = 0, MOST_TEXT
     for path, folder in _paths(root, MOST_NEW + len(earlier.files)):
         if path not in earlier.files:
             new += 1
             if new > MOST_NEW or folder == "too many":
                 files[MORE] = _unseen("too many")
                 break
-        file = _unseen(folder) if folder else _read_file(root / path, earlier.files.get(path), room)
+        known = earlier.files.get(path)
+        file = _unseen(folder) if folder else _read_file(root / path, known, room)
         if file is not None:
             files[path] = file
+            # An unchanged file takes no room: the text that is there already is shared.
+            room -= file.size if file.text is not None and file is not known else 0
     else:
         if "unreadable" not in {file.why for file in files.values()}:
             return Tree(dict(sorted(files.items()))) if files else EMPTY
     # Files that the walk did not reach would count as deleted.
-    room.text = 0
     for path in earlier.files.keys() - files.keys():
         above = [*_folders_above(path)]
         if any(folder in files and files[folder].why == "unreadable" for folder in above):
             files[path] = _unseen("unreadable")
         elif os.path.lexists(root / path) and not any(os.path.islink(root / folder) for folder in above):
-            file = _read_file(root / path, earlier.files[path], room)
+            file = _read_file(root / path, earlier.files[path], 0)
             files |= {path: file} if file is not None else {}
     return Tree(dict(sorted(files.items())))
-
-
-class _Room:
-    """How many bytes of new text may still be recorded of a tree, and how many of new files be hashed."""
-
-    def __init__(self) -> None:
-        self.text, self.hashed = MOST_TEXT, MOST_HASHED_TOGETHER
 
 
 def _unseen(why: Why) -> FileText:
@@ -154,8 +146,8 @@ def _paths(root: Path, most_folders: int) -> Iterator[tuple[str, Why]]:
         waiting.extend(reversed(folders))
 
 
-def _read_file(path: Path, earlier: FileText | None, room: _Room) -> FileText | None:
-    """Read a file; a new text is recorded while there is room. None where the file is gone."""
+def _read_file(path: Path, earlier: FileText | None, room: int) -> FileText | None:
+    """Read a file, with a new text of at most so many bytes. None where the file is gone."""
     try:
         if path.is_symlink():
             target = os.readlink(path).encode("utf-8", "surrogateescape")
@@ -165,11 +157,8 @@ def _read_file(path: Path, earlier: FileText | None, room: _Room) -> FileText | 
         if not stat.S_ISREG(status.st_mode):
             # Reading a pipe would wait for ever.
             raise OSError(f"no file: {path}")
-        # Files that were there before are hashed whole, whatever else is new.
-        is_new = earlier is None or earlier.size != size
-        if size > MOST_HASHED or (is_new and size > room.hashed):
+        if size > MOST_HASHED:
             return FileText(_digest_of_ends(path, size), size, None, "too large")
-        room.hashed -= size if is_new else 0
         if size > MOST_BYTES:
             with path.open("rb") as large:
                 digest = hashlib.file_digest(large, "sha256").hexdigest()[:DIGEST_CHARS]
@@ -185,17 +174,14 @@ def _read_file(path: Path, earlier: FileText | None, room: _Room) -> FileText | 
     except OSError:
         return _unseen("binary")
     digest = _digest(content)
-    # An unchanged file takes no room: the text that is there already is shared.
     if earlier is not None and earlier.digest == digest:
         return earlier
-    if len(content) > room.text:
+    if len(content) > room:
         return FileText(digest, len(content), None, "too large")
     try:
-        text = FileText(digest, len(content), content.decode("utf-8"))
+        return FileText(digest, len(content), content.decode("utf-8"))
     except UnicodeDecodeError:
         return FileText(digest, len(content), None, "binary")
-    room.text -= len(content)
-    return text
 
 
 def _digest_of_ends(path: Path, size: int) -> str:

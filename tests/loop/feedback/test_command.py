@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.cli.main import main
-from pytest_agenteval.loop.improve.progress import Round
+from pytest_agenteval.loop.improve.paired_runs import Spent
+from pytest_agenteval.loop.improve.progress import Round, TriedPair
 from pytest_agenteval.reports.exports.document_text import document_text
 from tests.loop.feedback.feedback_runs import failing, passing
 from tests.reports.runs import store_run
@@ -39,16 +40,20 @@ def test_both_files_are_written_into_a_new_folder(capsys: pytest.CaptureFixture[
 
 def test_a_log_of_improve_tells_what_was_tried(capsys: pytest.CaptureFixture[str]) -> None:
     """As ``improve`` writes it, with rounds that were kept, discarded and screened; no diff that leaks."""
+    tried = TriedPair((), "x fell", "discarded", "nothing rose", 0.5, 0.5, 1, True, Spent(), 1.0)
     rounds = (
         Round(
-            1, "c0", decision="discarded", reason="nothing rose", diff="+ Be brief.", last_line="shortened it"
+            1,
+            "c0",
+            decision="discarded",
+            reason="nothing rose",
+            diff="+ Be brief.",
+            last_line="shortened it",
+            screen=tried,
         ),
         Round(2, "c0", decision="refused", diff="+ the needle", leaks_held_out=True),
     )
-    text = document_text({"rounds": rounds})
-    Path("log.json").write_text(
-        text.replace('"dev": null', '"dev": {"sentence": "x fell"}', 1), encoding="utf-8"
-    )
+    Path("log.json").write_text(document_text({"rounds": rounds}), encoding="utf-8")
 
     assert main(["feedback", "--log", "log.json"]) == 0
     told = capsys.readouterr().out

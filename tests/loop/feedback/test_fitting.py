@@ -55,7 +55,7 @@ def test_each_step_keeps_less_and_the_worst_bucket_most(whole: Feedback) -> None
     assert calls.left_out == 60 - len(calls.lines) > 0
     places = [f"s/b{at}" for at in range(len(cut.buckets))]
     assert [each.where for each in cut.cuts][: len(places) + 1] == [*places, "buckets that are less bad"]
-    assert cut.cuts[0].what.startswith("1 failing trial; lines of s/t0[m-1]: ")
+    assert cut.cuts[0].tokens > 0
 
 
 @pytest.mark.parametrize("budget", [2_000, 3_000, 6_000, 12_000, 40_000])

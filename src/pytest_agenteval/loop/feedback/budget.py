@@ -186,10 +186,8 @@ def _cut_rounds(rounds: Sequence[EarlierRound], step: int) -> tuple[EarlierRound
 def _cuts(whole: Feedback, cut: Feedback) -> Iterator[Cut]:
     """Say what was left out: where, what, and about how many tokens."""
     for before, after in zip(whole.buckets, cut.buckets, strict=False):
-        lost = list(_lost_of_bucket(before, after))
-        if lost:
-            tokens = _bucket_tokens(before) - _bucket_tokens(after)
-            yield Cut(f"{after.suite}/{after.bucket}", "; ".join(lost), max(1, tokens))
+        if lost_tokens := _bucket_tokens(before) - _bucket_tokens(after):
+            yield Cut(f"{after.suite}/{after.bucket}", "trials, or lines of them", lost_tokens)
     if rest := whole.buckets[len(cut.buckets) :]:
         what = f"all but figures of {pluralize(len(rest), 'bucket')}"
         yield Cut("buckets that are less bad", what, sum(map(_bucket_tokens, rest)))
@@ -211,28 +209,8 @@ def _cuts(whole: Feedback, cut: Feedback) -> Iterator[Cut]:
         yield Cut("guide", f"{lines} lines at its end", tokens)
 
 
-def _lost_of_bucket(before: BucketFeedback, after: BucketFeedback) -> Iterator[str]:
-    if fewer := len(before.failing) - len(after.failing):
-        yield pluralize(fewer, "failing trial")
-    if before.passing and not after.passing:
-        yield "the trial that passed"
-    for whole, part in zip(_trials(before), _trials(after), strict=False):
-        pairs = zip(whole.sections, part.sections, strict=True) if whole.name == part.name else ()
-        lost = [
-            f"{new.left_out - old.left_out} of {new.kind}"
-            for old, new in pairs
-            if new.left_out > old.left_out
-        ]
-        if lost:
-            yield f"lines of {part.name}: {', '.join(lost)}"
-
-
-def _trials(bucket: BucketFeedback) -> list[TrialFeedback]:
-    return [*bucket.failing, *([bucket.passing] if bucket.passing else [])]
-
-
 def _bucket_tokens(bucket: BucketFeedback) -> int:
-    return sum(estimate_tokens(trial_block(trial)) for trial in _trials(bucket))
+    return sum(estimate_tokens(trial_block(trial)) for trial in (*bucket.failing, bucket.passing) if trial)
 
 
 def _rounds_tokens(rounds: Sequence[EarlierRound]) -> int:

@@ -175,14 +175,14 @@ class Attempts:
     """Has pytest try trees of one improvement, and counts what all of that takes."""
 
     def __init__(self, improvement: Improvement, repository: Repository, folder: Path) -> None:
-        self._of, self._repository, self._folder = improvement, repository, folder
+        self._of, self.repository, self._folder = improvement, repository, folder
         self._results = Path(improvement.results)
 
     def order(
         self, what: str, split: Literal["dev", "held_out"], repetitions: int, paths: Iterable[str] = ()
     ) -> RunOrder:
         return RunOrder(
-            checkout=self._repository.root,
+            checkout=self.repository.root,
             folder=self._of.folder,
             # Several tasks of the focus may share a file, which pytest is to get once.
             paths=tuple(dict.fromkeys(paths)) or (str(Path(self._of.suite_file).parent),),
@@ -232,9 +232,6 @@ class Attempts:
             raise RunFailed(f"no trial of the first run has a score{why} (agenteval show {run.name})")
         return start
 
-    def check_out(self, tree: Path, commit: str) -> None:
-        self._repository.add_tree(tree, commit)
-
     def pair(
         self,
         tasks: TreeSuite,
@@ -248,16 +245,14 @@ class Attempts:
         ``decide`` gives a decision and its reason. Raises RunFailed where pytest could not run.
         """
         began = time.monotonic()
-        (old, new), changed = trees, self._repository.changed_paths(*commits)
+        (old, new), changed = trees, self.repository.changed_paths(*commits)
         prompts: Mapping[str, str] = {}
         # With prompts by name both sides run in the old tree, where these are all that differs.
-        if {*self._repository.files(commits[0])}.intersection(self._repository.files(commits[1])) >= {
-            *changed
-        }:
-            texts = self._repository.texts(commits[1], changed)
+        if {*self.repository.files(commits[0])}.intersection(self.repository.files(commits[1])) >= {*changed}:
+            texts = self.repository.texts(commits[1], changed)
             prompts = prompts_to_replace(tasks.tasks, changed, texts)
         if not prompts:
-            self.check_out(new, commits[1])
+            self.repository.add_tree(new, commits[1])
         paired = run_pair(old, new, order, prompts)
         decision, reason = decide(paired.comparison)
         focus = focus_change(paired.comparison, self._of.focus)
@@ -334,7 +329,7 @@ def confirm_on_held_out(
     """Try held-out tasks in both trees, which are checked out for it, and say what they confirm."""
     if not tasks.held_out:
         return HeldOut("the suite has no held-out task")
-    attempts.check_out(start, improvement.start)
+    attempts.repository.add_tree(start, improvement.start)
     least = improvement.repetitions
     buckets = Counter(task.bucket for task in tasks.held_out)
     focus = sum(buckets[bucket] for bucket in improvement.focus)

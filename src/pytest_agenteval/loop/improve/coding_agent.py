@@ -251,7 +251,7 @@ class RoundChange:
             prompts=self._repository.texts(self._of.kept, files),
             root=next((each for each in above if (each / file).is_file()), place),
         )
-        rounds = [_earlier_round(each) for each in self._of.rounds[:-1]]
+        rounds = [earlier_round(each) for each in self._of.rounds[:-1]]
         write_feedback(make_feedback(run, options, rounds), feedback)
         # The tree starts from a commit without history and without these files, so that git cannot show them.
         hidden = held_out_files(self._tasks.tasks, repository.files(current.base))
@@ -318,7 +318,7 @@ def _leak_text(leak: Leak) -> str:
     return f"{place}: {kind} of {one_line(leak.task, MOST_LINE)}: {one_line(leak.text, MOST_LINE)}"
 
 
-def _earlier_round(each: Round) -> EarlierRound:
+def earlier_round(each: Round) -> EarlierRound:
     """Give a round as feedback for the next one, without anything of held-out tasks."""
     tried = each.dev or each.screen
     return EarlierRound(
