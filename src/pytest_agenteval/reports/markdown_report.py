@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, islice
+from itertools import islice
 from pathlib import Path
 
 from pytest_agenteval.compare.comparison import RunComparison
@@ -67,8 +67,6 @@ from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 MOST_MISSES = 50
 MOST_TRACEBACK_LINES = 8
-MOST_BYTES = 1_000_000
-"""GitHub drops a summary of more than 1 MiB as a whole."""
 
 
 def summary_markdown(
@@ -117,18 +115,14 @@ def _buckets(suite: WorstBuckets) -> str:
 
 
 def append_summary(path: Path, text: str) -> str:
-    """Add a text to a summary file, unless GitHub would then drop all of it.
+    """Add a text to a summary file.
 
     Returns a sentence where the file cannot be written, which is no error of the run; else an empty text.
     """
-    # The run may have been stored before the secrets were known that are known now.
-    text = KNOWN_SECRETS.text(text)
     try:
-        present = path.stat().st_size if path.exists() else 0
-        if present + len(text.encode()) > MOST_BYTES:
-            text = "\nThe summary of the agent evals is left out: it is longer than GitHub takes.\n"
         with path.open("a", encoding="utf-8", newline="\n") as summary:
-            summary.write(text)
+            # The run may have been stored before the secrets were known that are known now.
+            summary.write(KNOWN_SECRETS.text(text))
     except OSError as refused:
         return f"the job's summary {path} cannot be written: {refused.strerror or refused}"
     return ""
@@ -248,8 +242,8 @@ def _path_in_repository(root: Path, file: str) -> str:
     return path.relative_to(top).as_posix() if path.is_relative_to(top) else file
 
 
-MOST_CHARACTERS = 64_000
-"""GitHub refuses a comment of more than 65,536; whoever posts it adds a line or two."""
+MOST_LINES = 200
+"""Lines of a comparison in a comment, 120 characters each: GitHub refuses one of more than 65,536."""
 
 MOST_SUITES = 30
 MOST_NOTES = 5
@@ -265,7 +259,7 @@ def comment_markdown(
     comparison: RunComparison | None = None,
     remarks: Sequence[str] = (),
 ) -> str:
-    """Give the comment, of at most ``MOST_CHARACTERS``; where something was cut, it says so.
+    """Give the comment, short enough for GitHub; where something was cut, it says so.
 
     Below the table stand the warnings about its figures. ``comparison`` is that with the run's baseline,
     ``remarks`` are the results of gates and of benchmarks: a paragraph for each.
@@ -287,16 +281,9 @@ def comment_markdown(
     if notes := [f"- {_plain(note.text)}" for note in islice(run_warnings(view), MOST_NOTES)]:
         parts.append("\n".join(notes))
     parts += _worst(run, task_lines, comparison)
-    # The long part comes last and gets the room that the others leave; 2 is the empty line between parts.
-    room = MOST_CHARACTERS - sum(len(part) + 2 for part in parts)
     if comparison is not None:
-        lines = basis_lines(comparison)
-        # 300 characters are for the fold's own markup and the line that counts what is left out.
-        ends = accumulate(len(line) + 1 for line in lines)
-        fitting = [line for line, end in zip(lines, ends, strict=True) if end <= room - 300]
-        rest = len(lines) - len(fitting)
-        more = [f"... {pluralize(rest, 'more line')}: agenteval compare OLD NEW shows them"] if rest else []
-        block = "\n".join(["```text", *fitting, *more, "```"])
+        more = "... {} more lines: agenteval compare OLD NEW shows them"
+        block = "\n".join(["```text", *first_few(basis_lines(comparison), MOST_LINES, more), "```"])
         parts.append(folded_markdown("what the verdict rests on", block))
     return KNOWN_SECRETS.text("\n\n".join(parts) + "\n")
 
