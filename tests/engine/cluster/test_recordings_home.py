@@ -1,4 +1,4 @@
-"""What actors have recorded arrives in the project's cassettes: united, in one order, differences told."""
+"""What actors have recorded arrives in the project's cassettes: united, differences told."""
 
 from __future__ import annotations
 
@@ -31,33 +31,27 @@ def held(root: Path) -> list[tuple[str, str]]:
     return [(tool_call(each.request)[1]["at"], tool_answer(each.response).result) for each in there]
 
 
-def test_what_several_recorded_is_united_in_one_order(tmp_path: Path) -> None:
-    """Whoever came first: what was there stays first, then what is new by what was asked, equal ones once."""
-    held_after = []
-    for order in ((1, 2), (2, 1)):
-        root = tmp_path / str(order[0])
-        (root / "cassettes").mkdir(parents=True)
-        cassette_files.write_cassette(root / NAME, CassetteContent((look("z"),), header="# by hand\n"))
-        sent = {1: (look("z"), look("c"), look("a")), 2: (look("z"), look("b"), look("a"))}
-        home = RecordingMerger(root, None)
-        for actor in order:
-            home.take(actor, NAME, content(tmp_path, *sent[actor]), replacing=False)
-        assert list(home.finish()) == []
-        assert not home.problems
-        held_after.append((root / NAME).read_text())
+def test_what_several_recorded_is_united(tmp_path: Path) -> None:
+    """What was there stays first, then what is new as it comes, equal ones once."""
+    (tmp_path / "cassettes").mkdir()
+    cassette_files.write_cassette(tmp_path / NAME, CassetteContent((look("z"),), header="# by hand\n"))
+    home = RecordingMerger(tmp_path, None)
+    for sent in ((look("z"), look("c"), look("a")), (look("z"), look("b"), look("a"))):
+        home.take(NAME, content(tmp_path, *sent), replacing=False)
 
-    assert held_after[0] == held_after[1]
-    assert [at for at, _ in held(tmp_path / "1")] == ["z", "a", "b", "c"]
-    assert held_after[0].startswith("# by hand\n")
+    assert list(home.other_answers()) == []
+    assert not home.problems
+    assert [at for at, _ in held(tmp_path)] == ["z", "c", "a", "b"]
+    assert (tmp_path / NAME).read_text().startswith("# by hand\n")
 
 
 def test_another_answer_to_one_request_is_told(tmp_path: Path) -> None:
     """The first stays; that there was another is said with the file's name."""
     home = RecordingMerger(tmp_path, None)
-    home.take(1, NAME, content(tmp_path, look("a", "sun"), look("b")), replacing=False)
-    home.take(2, NAME, content(tmp_path, look("a", "rain"), look("b")), replacing=False)
+    home.take(NAME, content(tmp_path, look("a", "sun"), look("b")), replacing=False)
+    home.take(NAME, content(tmp_path, look("a", "rain"), look("b")), replacing=False)
 
-    (said,) = home.finish()
+    (said,) = home.other_answers()
 
     assert said == f"{NAME}: actors have other answers to 1 recorded call; those that came first are kept"
     assert ("a", "sun") in held(tmp_path)
@@ -71,11 +65,10 @@ def test_recorded_anew_what_was_there_before_the_run_goes_once(tmp_path: Path) -
     os.utime(tmp_path / NAME, (1_000_000, 1_000_000))
     home = RecordingMerger(tmp_path, 2_000_000.0)
 
-    home.take(1, NAME, content(tmp_path, look("b")), replacing=True)
-    home.take(2, NAME, content(tmp_path, look("a")), replacing=True)
-    list(home.finish())
+    home.take(NAME, content(tmp_path, look("b")), replacing=True)
+    home.take(NAME, content(tmp_path, look("a")), replacing=True)
 
-    assert [at for at, _ in held(tmp_path)] == ["a", "b"]
+    assert [at for at, _ in held(tmp_path)] == ["b", "a"]
 
 
 def test_what_cannot_be_written_is_a_problem(tmp_path: Path) -> None:
@@ -83,6 +76,6 @@ def test_what_cannot_be_written_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "cassettes").write_text("a file in the folder's place")
     home = RecordingMerger(tmp_path, None)
 
-    home.take(1, NAME, content(tmp_path, look("a")), replacing=False)
+    home.take(NAME, content(tmp_path, look("a")), replacing=False)
 
     assert [problem.file for problem in home.problems] == [NAME]

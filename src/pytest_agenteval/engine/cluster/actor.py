@@ -52,13 +52,6 @@ class ActorSetup(Record, frozen=True):
     variables: Mapping[str, str] = NOTHING
 
 
-class ActorStarted(Record, frozen=True):
-    """How an actor came up; if it did not, ``broken`` says why."""
-
-    broken: str = ""
-    package: str = __version__
-
-
 class Arrival(Record, frozen=True):
     """What came of one request: its pickled result, and what was written beside it."""
 
@@ -89,17 +82,22 @@ class TrialActor:
         self._shares = _RemoteShares()
         self._stamps: dict[str, tuple[int, int]] = {}
 
-    async def start(self, setup: bytes, project: bytes) -> bytes:
-        """Prepare for requests; never raises, which would only look as if the actor were gone."""
+    async def start(self, setup: bytes, project: bytes, package: str) -> str:
+        """Prepare for requests; return what is wrong, for an exception would look as if the actor were gone.
+
+        ``package`` is the version of the package where pytest runs.
+        """
+        if package != __version__:
+            return f"an actor has pytest-agenteval {__version__}: expected {package}, as it is here"
         self._shares.loop = asyncio.get_running_loop()
         try:
             self._come_up(pickle.loads(setup), project)
         except UsageMistake as mistake:
-            return pickle.dumps(ActorStarted(str(mistake)))
+            return str(mistake)
         # A conftest may raise anything.
         except BaseException as raised:
-            return pickle.dumps(ActorStarted(exception_line(raised)))
-        return pickle.dumps(ActorStarted())
+            return exception_line(raised)
+        return ""
 
     def _come_up(self, setup: ActorSetup, project: bytes) -> None:
         self._here = make_folder(FOLDER)

@@ -186,19 +186,19 @@ class RayExecutor:
         pickled, variables = pickle_request(request), named_variables(request.plan.conditions, request.plan)
         if request.lost + 1 < MOST_LOST:
             actor = await self._least_busy()
-            return await self._brought_home(actor, await actor.do(pickled, variables), request.plan)
+            return self._brought_home(await actor.do(pickled, variables), request.plan)
         # Its last attempt runs alone.
         async with self._turn:
             if self._lone is None or self._lone.gone.is_set():
                 self._lone = await self._new_actor()
             actor = self._lone
-            return await self._brought_home(actor, await actor.do(pickled, variables), request.plan)
+            return self._brought_home(await actor.do(pickled, variables), request.plan)
 
     async def calibrate(self, request: CalibrationRequest) -> CalibrationResult:
         try:
             actor = await self._least_busy()
             arrival = await actor.do(pickle_request(request), named_variables(request.conditions))
-            await self._take_recordings(actor, arrival.recorded, request.conditions)
+            self._take_recordings(arrival.recorded, request.conditions)
             result: CalibrationResult = read_result(arrival.result)
         except ExecutorBroken as broken:
             return CalibrationResult(error=ErrorDetails(broken.cause, str(broken)))
@@ -212,15 +212,15 @@ class RayExecutor:
             place.cancel()
         closed = await asyncio.gather(*(actor.close() for actor in actors))
         unused: dict[str, UnusedRecordings] = {}
-        for actor, left in zip(actors, closed, strict=True):
+        for left in closed:
             if left is None:
                 self._has_lost = True
                 continue
             report, recorded = left
             self._unsaved += report.unsaved
             unused = merge_unused(unused, report.unused_recordings)
-            await self._take_recordings(actor, recorded, None)
-        remarks = [*self._home.finish()]
+            self._take_recordings(recorded, None)
+        remarks = [*self._home.other_answers()]
         if self._failed >= MOST_FAILED and self._has_had:
             remarks.append(f"some actors never came up, and others did their work: {self._refusal}")
         if self._unfetched:
@@ -311,10 +311,9 @@ class RayExecutor:
         await self._until(1)
         return min(self._actors, key=lambda actor: actor.under_way)
 
-    async def _brought_home(self, actor: RemoteActor, arrival: Arrival, plan: Plan) -> Trial:
+    def _brought_home(self, arrival: Arrival, plan: Plan) -> Trial:
         trial: Trial = read_result(arrival.result)
-        if arrival.recorded:
-            await self._take_recordings(actor, arrival.recorded, plan.conditions)
+        self._take_recordings(arrival.recorded, plan.conditions)
         if trial.workspace:
             trial = replace(trial, workspace=self._workspace_home(arrival, plan))
         return trial
@@ -328,15 +327,13 @@ class RayExecutor:
         self._unfetched += 1
         return ""
 
-    async def _take_recordings(
-        self, actor: RemoteActor, recorded: Mapping[str, bytes], conditions: Conditions | None
-    ) -> None:
+    def _take_recordings(self, recorded: Mapping[str, bytes], conditions: Conditions | None) -> None:
         for name, content in recorded.items():
             # In the mode ``all``, recordings from before the run are replaced. The last recordings of an
             # actor, without conditions, never replace: earlier ones of this run have come already.
             tools, chats = (conditions.record, conditions.record_chat) if conditions else ("", "")
             mode = chats if ".chat" in Path(name).parent.name else tools
-            self._home.take(actor.number, name, content, replacing=mode == "all")
+            self._home.take(name, content, replacing=mode == "all")
 
 
 def _project_places(root: str) -> Iterator[str]:

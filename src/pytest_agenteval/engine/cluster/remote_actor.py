@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import pickle
 from collections.abc import Mapping
-from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from pytest_agenteval import __version__
 from pytest_agenteval.chat.rate_shares import LocalShares
-from pytest_agenteval.engine.cluster.actor import ActorLost, ActorQuestion, ActorSetup, ActorStarted, Arrival
+from pytest_agenteval.engine.cluster.actor import ActorLost, ActorQuestion, ActorSetup, Arrival
 from pytest_agenteval.engine.executor import ExecutorBroken, ExecutorReport, TrialLost
 
 if TYPE_CHECKING:
@@ -25,11 +25,8 @@ class RemoteActor:
     ``gone`` is set when the actor is lost: all that waits for it fails.
     """
 
-    _numbers = count(1)
-
     def __init__(self, cluster: RayCluster, handle: Any, shares: LocalShares) -> None:
         self._cluster, self._handle, self._shares = cluster, handle, shares
-        self.number = next(self._numbers)
         self.under_way = 0
         self._processes: set[str] = set()
         self._sent: dict[str, str] = {}
@@ -39,18 +36,13 @@ class RemoteActor:
     async def start(self, setup: ActorSetup, project: Any) -> None:
         """Start it; raises ExecutorBroken if it does not come up."""
         try:
-            started: ActorStarted = pickle.loads(
-                await self._cluster.call(self._handle, "start", pickle.dumps(setup), project)
+            why: str = await self._cluster.call(
+                self._handle, "start", pickle.dumps(setup), project, __version__
             )
         except ActorLost as gone:
-            raise ExecutorBroken(f"an actor ended while it came up: {gone}") from None
-        if started.broken:
-            raise ExecutorBroken(started.broken)
-        here = ActorStarted()
-        if started.package != here.package:
-            raise ExecutorBroken(
-                f"an actor has pytest-agenteval {started.package}: expected {here.package}, as it is here"
-            )
+            why = f"an actor ended while it came up: {gone}"
+        if why:
+            raise ExecutorBroken(why)
         self._answering = asyncio.get_running_loop().create_task(self._answer_questions())
 
     async def do(self, pickled: bytes, variables: Mapping[str, str]) -> Arrival:

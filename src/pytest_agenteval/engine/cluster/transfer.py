@@ -20,7 +20,7 @@ from pytest_agenteval.cassettes import cassette_files
 from pytest_agenteval.cassettes.interaction import Body, Interaction
 from pytest_agenteval.cassettes.request_matching import RequestKey, key_of
 from pytest_agenteval.engine.executor import ExecutorBroken, ExecutorContext
-from pytest_agenteval.processes.files import file_lock, remove_tree
+from pytest_agenteval.processes.files import remove_tree
 from pytest_agenteval.processes.process_groups import is_running
 from pytest_agenteval.records.plan import McpServer, PlannedTask
 from pytest_agenteval.records.record import NOTHING
@@ -174,81 +174,47 @@ class RecordingMerger:
     """Adds to each cassette what actors have recorded into theirs, as soon as a trial has ended.
 
     Of equal requests as many stay as one actor has made, as between processes of one machine: the answers
-    that came first. If several actors have recorded into one file, its new recordings are sorted at the end,
-    so that their order does not depend on which actor was first.
+    that came first.
     """
 
     def __init__(self, root: Path, started: float | None) -> None:
         self._root, self._started = root, started or 0.0
-        self._before: dict[str, int] = {}
-        self._actors: defaultdict[str, set[int]] = defaultdict(set)
         self._dropped: defaultdict[str, set[RequestKey]] = defaultdict(set)
         self.problems: list[Problem] = []
 
-    def take(self, actor: int, name: str, content: bytes, *, replacing: bool) -> None:
+    def take(self, name: str, content: bytes, *, replacing: bool) -> None:
         """Add the content of an actor's file; ``replacing`` drops recordings from before the run."""
+        path = self._root / name
         try:
             with tempfile.TemporaryDirectory(prefix="agenteval-") as folder:
                 beside = Path(folder, Path(name).name)
                 beside.write_bytes(content)
                 recording = cassette_files.read_cassette(beside, name)
-            self._add(actor, name, recording, replacing)
+            cassette_files.save_cassette(
+                path,
+                recording.interactions,
+                name=name,
+                since=self._started if replacing else None,
+                started=self._started,
+                unfinished=recording.unfinished,
+            )
+            there = set(map(_identity, cassette_files.read_cassette(path, name).interactions))
         except ProblemsFound as broken:
             self.problems += broken.problems
+            return
+        lost = (each for each in recording.interactions if _identity(each) not in there)
+        self._dropped[name] |= {key_of(each.request) for each in lost}
 
-    def _add(self, actor: int, name: str, recording: cassette_files.CassetteContent, replacing: bool) -> None:
-        path, theirs = self._root / name, recording.interactions
-        if name not in self._before:
-            before = cassette_files.read_cassette(path, name)
-            self._before[name] = (
-                0 if replacing and not before.since(self._started) else len(before.interactions)
-            )
-        cassette_files.save_cassette(
-            path,
-            theirs,
-            name=name,
-            since=self._started if replacing else None,
-            started=self._started,
-            unfinished=recording.unfinished,
-        )
-        self._actors[name].add(actor)
-        there = set(map(_identity, cassette_files.read_cassette(path, name).interactions))
-        self._dropped[name] |= {key_of(each.request) for each in theirs if _identity(each) not in there}
-
-    def finish(self) -> Iterator[str]:
-        """Sort what several actors have recorded; yield where their answers to one request differed."""
-        for name, actors in sorted(self._actors.items()):
-            if len(actors) > 1:
-                try:
-                    self._sort(name)
-                except (OSError, ProblemsFound) as broken:
-                    self.problems.append(Problem(name, None, (), "a file that can be written", str(broken)))
+    def other_answers(self) -> Iterator[str]:
+        """Yield where the answers of actors to one request differed."""
         for name, dropped in sorted(self._dropped.items()):
             if dropped:
                 calls = f"{len(dropped)} recorded call{'' if len(dropped) == 1 else 's'}"
                 yield f"{name}: actors have other answers to {calls}; those that came first are kept"
 
-    def _sort(self, name: str) -> None:
-        path, old = self._root / name, self._before[name]
-        with file_lock(path):
-            content = cassette_files.read_cassette(path, name)
-            new = sorted(content.interactions[old:], key=_order_key)
-            interactions = (*content.interactions[:old], *new)
-            sorted_content = cassette_files.CassetteContent(interactions, content.header, content.rest)
-            cassette_files.write_cassette(path, sorted_content, name)
-
 
 def _identity(interaction: Interaction) -> tuple[RequestKey, int, Body]:
     return key_of(interaction.request), interaction.response.status, interaction.response.body
-
-
-def _order_key(interaction: Interaction) -> tuple[tuple[int | str, ...], ...]:
-    """Return the sort key of an interaction: repetition and number of the chat request, then the request."""
-    request = interaction.request
-    steps = request.uri.split("/")
-    return tuple(
-        (0, int(step), "") if step.isdecimal() else (1, 0, step) for step in [*steps, str(request.body)]
-    )
 
 
 PATH_OPTIONS = ("--rootdir=", "-c")
