@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 from msgspec.structs import replace
 
 from pytest_agenteval.agents.agent import AgentContext
-from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatSettings, Reply, tool_call
+from pytest_agenteval.chat.chat import Reply, tool_call
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.transcript import ToolCall, ToolError
 from pytest_agenteval.text.errors import KeyPath
@@ -165,7 +165,6 @@ async def converse(
     *,
     finished: StopCondition = until_no_calls,
     most_asks: int | None = None,
-    settings: ChatSettings = DEFAULT_SETTINGS,
 ) -> str:
     """Let the model speak and call tools until it is done; give its last words.
 
@@ -174,7 +173,7 @@ async def converse(
     """
     replies, text = 0, ""
     while most_asks is None or replies < most_asks:
-        reply = await ctx.chat.ask(messages, tools=ctx.tools.specs, settings=settings)
+        reply = await ctx.chat.ask(messages, tools=ctx.tools.specs)
         replies += 1
         messages.append(reply.message())
         text = reply.text

@@ -341,7 +341,7 @@ class LitellmChat(ProviderChat):
             # litellm finds a provider's usual key by itself, so every variable that may hold one is a secret.
             KNOWN_SECRETS.know_variables(key_names(self.model))
             original = original_error(raised)
-            failed = litellm_failure(original, self._timeout_s, KNOWN_SECRETS)
+            failed = litellm_failure(original, self._timeout_s)
             failed = self._optional.without_what_it_names(failed, str(original), request)
             # Tokens that the provider counted were paid for, even if the reply cannot be used.
             usage = NO_USAGE if answer is None else litellm_usage(answer, self._price)

@@ -16,7 +16,7 @@ from pytest_agenteval.processes.threads import in_daemon_thread
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.transcript import NO_USAGE
 from pytest_agenteval.text.errors import AgentEvalError, NotInstalled, with_causes
-from pytest_agenteval.text.redaction import KNOWN_SECRETS, Secrets
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 LONGEST_MESSAGE = 300
 
@@ -84,9 +84,9 @@ class AttemptFailed(AgentEvalError):
         self.retryable, self.retry_after_s, self.timed_out = retryable, retry_after_s, timed_out
 
 
-def litellm_failure(raised: Exception, timeout_s: float, secrets: Secrets = KNOWN_SECRETS) -> AttemptFailed:
-    """Read an exception of litellm's; ``secrets`` are replaced before the text is cut."""
-    text = secrets.text(str(raised))
+def litellm_failure(raised: Exception, timeout_s: float) -> AttemptFailed:
+    """Read an exception of litellm's; secrets are replaced before the text is cut."""
+    text = KNOWN_SECRETS.text(str(raised))
     # litellm puts names of exceptions before the provider's message, and advice or a traceback behind it.
     wrapping = re.match(r"(?:(?:litellm\.)?\w*(?:Error|Timeout): |\w+(?:Exception|Error) - )+", text)
     unwrapped = text[wrapping.end() if wrapping else 0 :]

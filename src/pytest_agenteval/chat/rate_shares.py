@@ -393,13 +393,13 @@ LOST_S = 60.0
 class LocalShares:
     """The shares of all models in this process, which is alone or holds the shares of others."""
 
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        self._now, self._lock = now, threading.Lock()
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._states: dict[str, ModelState] = {}
 
     def exchange(self, report: LimiterReport) -> RateShare:
         with self._lock:
-            now = self._now()
+            now = time.monotonic()
             state = self._states.get(report.model)
             if state is None:
                 state = self._states[report.model] = new_state(report, now)
@@ -414,7 +414,7 @@ class LocalShares:
     def standings(self) -> tuple[ModelStanding, ...]:
         """Give the standing of every model that was used."""
         with self._lock:
-            now = self._now()
+            now = time.monotonic()
             return tuple(standing_of(model, state, now, _is_lost) for model, state in self._states.items())
 
 

@@ -85,10 +85,10 @@ class TrialJob:
         plan: Plan,
         workspace: Path | None = None,
         read_stored: Callable[[], Trial] | None = None,
-        read_finished: Callable[[], Trial | None] | None = None,
     ) -> None:
         self.plan, self.workspace = plan, workspace
-        self.read_stored, self.read_finished = read_stored, read_finished
+        self.read_stored = read_stored
+        self.read_finished: Callable[[], Trial | None] | None = None
         self.trial: Trial | None = None
         self.not_run: NotRun | None = None
         self.task: asyncio.Task[None] | None = None
@@ -167,9 +167,8 @@ class ProviderAdmission:
         self,
         standings: Callable[[], Mapping[str, ModelStanding]],
         registry: Registry,
-        look_s: float = MODEL_CHECK_S,
     ) -> None:
-        self._standings, self._registry, self._look_s = standings, registry, look_s
+        self._standings, self._registry = standings, registry
         self._seen: dict[str, ModelStanding] = {}
         self._looked = float("-inf")
         self._judged: dict[str, bool] = {}
@@ -184,7 +183,7 @@ class ProviderAdmission:
         if not needed:
             return "begin"
         now = time.monotonic()
-        if now - self._looked >= self._look_s:
+        if now - self._looked >= MODEL_CHECK_S:
             standings = self._standings().items()
             self._seen = {key: each for key, each in standings if each.down or each.is_in_trouble}
             self._looked = now

@@ -262,7 +262,7 @@ class _TrialRun:
     def __init__(self, plan: Plan, context: WorkerContext, workspace: Path | None) -> None:
         self.plan, self.context = plan, context
         keep_in, layers = plan.conditions.keep_workspaces, [Path(layer) for layer in plan.task.layers]
-        parent = Path(keep_in) if keep_in else context.scratch
+        parent = Path(keep_in) if keep_in else None
         self.workspace = Workspace(layers, texts=plan.task.texts, parent=parent, at=workspace)
         self.budget = budget = Budget(plan.task.limits)
         # The lambda holds the budget, not this run: a reference cycle with all of the trial's data would stay

@@ -100,8 +100,7 @@ class AgentInstance(NamedTuple):
 class WorkerContext:
     """Registered names, agents, prompts and cassettes of one process of the run that ``run`` describes.
 
-    ``store`` shares real models among the run's processes, None for the run's own file. ``scratch`` is the
-    folder for workspaces, or None for the system's own.
+    ``store`` shares real models among the run's processes, None for the run's own file.
     """
 
     def __init__(
@@ -109,10 +108,9 @@ class WorkerContext:
         registry: Registry,
         run: ExecutorContext = ExecutorContext(),  # noqa: B008  # a frozen value: no run in particular
         *,
-        scratch: Path | None = None,
         store: ShareStore | None = None,
     ) -> None:
-        self.registry, self.run, self.scratch = registry, run, scratch
+        self.registry, self.run = registry, run
         self._store = store
         self._limiters: RateLimiters | None = None
         self.grading = GradingService(registry)

@@ -13,6 +13,7 @@ import pytest
 from pytest_agenteval.chat.local import hf_chat
 from pytest_agenteval.chat.local.hf_chat import HfChat
 from pytest_agenteval.records.plan import Model
+from pytest_agenteval.records.recorder import Recorder
 
 from .tiny_model import PLAIN_TEMPLATE, save_tiny_model
 
@@ -73,6 +74,6 @@ def chat() -> Callable[..., HfChat]:
     """Make the chat of a model in a folder."""
 
     def make(folder: Path, **params: Any) -> HfChat:
-        return HfChat(Model("tiny", f"hf/{folder}", params=params))
+        return HfChat(Model("tiny", f"hf/{folder}", params=params), Recorder(float))
 
     return make

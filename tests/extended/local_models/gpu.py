@@ -23,6 +23,7 @@ from pytest_agenteval.chat.local import hf_chat
 from pytest_agenteval.chat.local.hf_chat import HfChat
 from pytest_agenteval.chat.local.transformers_model import missing_device
 from pytest_agenteval.records.plan import Model
+from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.text.errors import AgentEvalError
 
 from .tiny_model import save_tiny_model
@@ -90,7 +91,7 @@ def _figures(name: str, options: argparse.Namespace) -> Iterator[dict[str, Any]]
 
 async def _measure(model: Model, options: argparse.Namespace) -> list[dict[str, Any]]:
     began = time.perf_counter()
-    chat = HfChat(model)
+    chat = HfChat(model, Recorder(float))
     await chat.prepare()
     loaded_s = time.perf_counter() - began
     await _ask(model, 1, 8)  # kernels are chosen at the first
@@ -119,7 +120,7 @@ async def _ask(model: Model, batch: int, tokens: int) -> list[Reply]:
 
     async def ask(number: int) -> Reply:
         settings = ChatSettings(temperature=0.8, top_p=0.95, seed=number, max_tokens=tokens)
-        return await HfChat(model).ask(
+        return await HfChat(model, Recorder(float)).ask(
             [{"role": "user", "content": f"{number}: {QUESTION}"}], settings=settings
         )
 

@@ -15,6 +15,7 @@ from pytest_agenteval.chat.local import hf_chat
 from pytest_agenteval.chat.local.generation import GenerationRequest, Sampling
 from pytest_agenteval.chat.local.hf_chat import HfChat
 from pytest_agenteval.chat.provider_failures import AttemptFailed
+from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.text.errors import ProviderDown
 
@@ -90,7 +91,7 @@ def test_a_seed_says_which_reply_comes(tiny: Path, loop: asyncio.Runner, chat: M
     assert text(model, seed=3) == text(model, seed=3) != text(model, seed=4)
     assert text(chat(tiny, seed=3), seed=4) == text(model, seed=3)
     assert text(model) != text(model)
-    by_trial = [HfChat(model.model, seed=seed) for seed in ("1 task", "1 task", "2 task")]
+    by_trial = [HfChat(model.model, Recorder(float), seed) for seed in ("1 task", "1 task", "2 task")]
     first, again, other = [(text(chat), text(chat)) for chat in by_trial]
     assert first == again != other
     assert first[0] != first[1]

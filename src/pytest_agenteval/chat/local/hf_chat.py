@@ -24,7 +24,7 @@ from pytest_agenteval.chat.local.written_calls import opening_of, read_reply_tex
 from pytest_agenteval.chat.model_prices import with_own_price
 from pytest_agenteval.chat.provider_failures import AttemptFailed
 from pytest_agenteval.processes.threads import close_at_end, in_daemon_thread
-from pytest_agenteval.records.plan import NO_PRICES, Model, own_price
+from pytest_agenteval.records.plan import Model, own_price
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool_spec import ToolSpec, parse_arguments
 from pytest_agenteval.records.transcript import ToolCall, Usage
@@ -64,7 +64,7 @@ class HfChat(ProviderChat):
     An ask without a seed derives its own from ``seed``, or draws one if that is empty.
     """
 
-    def __init__(self, model: Model, recorder: Recorder | None = None, seed: str = "") -> None:
+    def __init__(self, model: Model, recorder: Recorder, seed: str = "") -> None:
         self.model, self._recorder = model, recorder
         self._loading = loading_of(model)
         self._params = request_params(model)
@@ -164,8 +164,7 @@ class HfChat(ProviderChat):
             asks=1,
             attempts=1,
         )
-        prices = NO_PRICES if self._recorder is None else self._recorder.prices
-        price = own_price(prices, self.model.name, self.model.id)
+        price = own_price(self._recorder.prices, self.model.name, self.model.id)
         usage = usage if price is None else with_own_price(price, usage)
         return Reply(
             text=written.text,

@@ -87,11 +87,10 @@ def request_params(model: Model) -> dict[str, Any]:
     return {name: value for name, value in model.params.items() if name not in LOADED_BY}
 
 
-def note_loading(recorder: Recorder | None, model: Model, loading: Mapping[str, Any]) -> None:
+def note_loading(recorder: Recorder, model: Model, loading: Mapping[str, Any]) -> None:
     """Record in a trial how its local model runs."""
-    if recorder is not None:
-        text = f"{model.name} runs on this machine: {_loading_text(loading) or 'as it says itself'}"
-        recorder.event("local_model", text, {"model": model.name, **loading})
+    text = f"{model.name} runs on this machine: {_loading_text(loading) or 'as it says itself'}"
+    recorder.event("local_model", text, {"model": model.name, **loading})
 
 
 def loading_options_of(model: Model) -> dict[str, Any]:

@@ -35,7 +35,7 @@ from pytest_agenteval.chat.retries import http_chat
 from pytest_agenteval.processes.files import file_lock
 from pytest_agenteval.processes.process_groups import GROUP, end_processes_with_variable, is_running
 from pytest_agenteval.processes.threads import close_at_end, in_daemon_thread
-from pytest_agenteval.records.plan import NO_PRICES, Model
+from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.text.errors import ProviderDown
 from pytest_agenteval.text.json_values import json_digest
@@ -268,7 +268,7 @@ REQUEST_SECONDS = 600.0
 class VllmChat(ProviderChat):
     """Asks the run's server of one model, which the first ask starts."""
 
-    def __init__(self, model: Model, servers: ModelServers, recorder: Recorder | None = None) -> None:
+    def __init__(self, model: Model, servers: ModelServers, recorder: Recorder) -> None:
         self.model, self._recorder = model, recorder
         self._servers, self._loading = servers, loading_of(model)
         self._start_s = float(model.params.get("start_seconds", START_SECONDS))
@@ -281,8 +281,7 @@ class VllmChat(ProviderChat):
             address = await self._servers.address(self._loading, self._start_s)
             params = {"request_seconds": self._timeout_s, **request_params(self.model), "api_base": address}
             served = replace(self.model, id=f"hosted_vllm/{self._loading.source}", params=params)
-            prices = NO_PRICES if self._recorder is None else self._recorder.prices
-            self._chat = http_chat(served, prices)
+            self._chat = http_chat(served, self._recorder.prices)
             note_loading(self._recorder, self.model, loading_options_of(self.model))
         return partial(self._reply, await self._chat.prepare(messages, **ask))
 
