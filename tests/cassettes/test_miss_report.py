@@ -131,7 +131,7 @@ def ask(model: str = "claude", repetition: int = 1, number: int = 2, **changed: 
 
 
 CHAT_CASES = {
-    "model": (ask(model="gpt"), "1 ask of this role; the nearest differs in model: 'claude'"),
+    "model": (ask(model="gpt"), "1 ask of this role; the nearest differs in alias: 'claude'"),
     "repetition": (ask(repetition=3), "1 ask of this role; the nearest differs in repetition: 1"),
     "ask number": (ask(number=5), "1 ask of this role; the nearest differs in ask: 2"),
     "a message": (

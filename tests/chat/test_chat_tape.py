@@ -92,9 +92,9 @@ def test_a_recorded_chat_is_played_as_it_was(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("said", "ask", "differs"),
     [
-        ({"role": "judge"}, {}, "role: 'agent'|role: agent"),
+        ({"role": "judge"}, {}, "no ask of this role; recorded are: agent"),
         ({"repetition": 2}, {}, "repetition: 1"),
-        ({"model": Model("other", "openai/x")}, {}, "model: m"),
+        ({"model": Model("other", "openai/x")}, {}, "alias: 'm'"),
         ({"model": Model("m", "openai/new")}, {}, "model: 'openai/x'"),
         ({"model": Model("m", "openai/x", params={"temperature": 0.1})}, {}, "temperature: 0.5"),
         ({}, {"first": "stop"}, r"messages\[0\].content: 'go'"),

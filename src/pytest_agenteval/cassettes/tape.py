@@ -115,7 +115,7 @@ def _parameters(request: Request) -> Mapping[str, Any]:
     if not request.uri.startswith(CHAT):
         return request_parameters(request)
     _, model, repetition, ask = chat_place(request)
-    return {"model": model, "repetition": int(repetition), "ask": int(ask), **json_body(request)}
+    return {"alias": model, "repetition": int(repetition), "ask": int(ask), **json_body(request)}
 
 
 def _short(value: object) -> str:
