@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time
-from functools import lru_cache, partial
+from functools import partial
 from itertools import zip_longest
 from typing import Any
 
@@ -17,7 +17,6 @@ from pytest_agenteval import (
     AgentContext,
     Answer,
     OutsideWorkspace,
-    Prompts,
     StopCondition,
     Tool,
     ToolFailed,
@@ -391,13 +390,5 @@ class JournalAgent(ABC):
             content=task_input["content"],
             **self.entry_values(ctx),
         )
-        ctx.prompts.record_read("system")
-        system = _system_prompt(type(self), self.user_language, tuple(sorted(ctx.prompts.texts.items())))
+        system = ctx.prompts.render("system", language=self.user_language, **self.prompt_values())
         return [{"role": "system", "content": system}, {"role": "user", "content": entry}]
-
-
-# Made once: all trials of a run share one system prompt, and a catalogue in it may be long.
-@lru_cache(maxsize=64)
-def _system_prompt(agent: type[JournalAgent], language: str, texts: tuple[tuple[str, str], ...]) -> str:
-    values = agent(user_language=language).prompt_values()
-    return Prompts(dict(texts), {}).render("system", language=language, **values)
