@@ -51,7 +51,7 @@ OWN_FILES = '''"""The agent pkm with rules of its own."""
 
 from pathlib import Path
 
-from pytest_agenteval.benchmarks.memex.pkm_agent import PkmAgent
+from pytest_agenteval.benchmarks.memex.pkm_agent.agent import PkmAgent
 
 RULES = Path(__file__).parents[1] / "prompts" / "skipping.md"
 

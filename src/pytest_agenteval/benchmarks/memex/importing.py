@@ -35,7 +35,6 @@ from pytest_agenteval.text.errors import did_you_mean
 TASK = "task.json"
 SOURCE_SUITE_FILE = "suite.json"
 KNOWN = frozenset({*Suite.__struct_fields__, *SPELLINGS})
-AGENTS: Mapping[str, str] = {"card_agent": "card", "pkm_agent": "pkm"}
 _DAY = re.compile(r"(\d{4})/(\d\d)/(\d\d)\.md#")
 
 
@@ -81,15 +80,9 @@ def _read_suite(folder: Path, tasks: tuple[Path, ...], root: Path) -> SourceSuit
     settings: dict[str, Any] = {
         "name": folder.name,
         "description": f"Memex's own tasks, from {folder.relative_to(root.parent).as_posix()}",
-        "kind": "mixed",
         **{key: value for key, value in source_settings.items() if key in KNOWN},
     }
     changes = []
-    agent_name = settings.pop("agent_name", None) or settings.get("agent")
-    if ours := AGENTS.get(str(agent_name)):
-        changes.append(f"the agent {agent_name} is {ours} here")
-    if agent_name:
-        settings["agent"] = ours or agent_name
     own_defaults = settings.get("defaults")
     defaults = own_defaults if isinstance(own_defaults, dict) else {}
     clock = "" if "clock" in defaults else _clock([entry for task in tasks for entry in _entries(task)])
@@ -272,7 +265,8 @@ def _copy_shared_tree(loaded_task: LoadedTask, place: Path, source: Path) -> Ite
 def _task_problems(
     loaded_task: LoadedTask, suite: SourceSuite, place: Path, registry: Registry
 ) -> Iterator[Problem]:
-    agent = loaded_task.task.agent or suite.settings.get("agent") or ""
+    settings = suite.settings
+    agent = loaded_task.task.agent or settings.get("agent") or settings.get("agent_name") or ""
     if agent not in registry.agents:
         expected = f"one of {', '.join(sorted(registry.agents))}"
         yield _problem(loaded_task, ("agent",), expected, f"{agent!r}" if agent else "nothing says which")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 pytest_plugins = ("pytest_agenteval.benchmarks.memex.plugin",)
 
 HERE = "pytest_agenteval.benchmarks.memex"
-CARD, PKM = f"{HERE}.card_agent:CardAgent", f"{HERE}.pkm_agent:PkmAgent"
+CARD, PKM = f"{HERE}.card_agent.agent:CardAgent", f"{HERE}.pkm_agent.agent:PkmAgent"
 AGENTS: Mapping[str, str] = {
     "card": CARD,
     "pkm": PKM,

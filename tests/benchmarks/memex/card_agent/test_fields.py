@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.benchmarks.memex.card_agent.tools import catalogue, template_problems
+from pytest_agenteval.benchmarks.memex.card_agent.agent import catalogue, template_problems
 
 LEAST: Mapping[str, Mapping[str, Any]] = {
     "link": {"url": "https://example.org"},

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from pytest_agenteval.agents.agent import AgentContext
-from pytest_agenteval.benchmarks.memex.card_agent.tools import METADATA, card_tools
+from pytest_agenteval.benchmarks.memex.card_agent.agent import METADATA, card_tools
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.tools.tool import ToolResult, invalid_arguments
 

@@ -132,7 +132,7 @@ def test_an_imported_folder_of_memex_runs(memex: Path, pytester: pytest.Pytester
 
     result.assert_outcomes(passed=1)
     assert (ours / "tasks" / "garden" / "basil" / "task.json").read_bytes() == theirs
-    assert yaml.safe_load((ours / "suite.yaml").read_text(encoding="utf-8"))["agent"] == "pkm"
+    assert yaml.safe_load((ours / "suite.yaml").read_text(encoding="utf-8"))["agent_name"] == "pkm_agent"
     assert not (ours / "suite.json").exists()
 
 
@@ -206,15 +206,14 @@ def test_what_their_suite_file_says_is_carried_over_or_told(
 def test_what_is_written_otherwise_than_the_suite_file_says_is_told(
     memex: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The agent has our name, the clock is that of the entries, and each change is printed."""
+    """The clock is that of the entries, and each change is printed."""
     assert agenteval_import("memex", memex, "--to", tmp_path / "mine") == 0
 
     suite_yaml = yaml.safe_load((tmp_path / "mine" / "suite.yaml").read_text("utf-8"))
-    assert (suite_yaml["agent"], suite_yaml["kind"]) == ("pkm", "capability")
     assert suite_yaml["defaults"]["clock"] == "2026-02-11T20:30:00+00:00"
     out = capsys.readouterr().out
     assert "made_up_pkm: 1 task files, 0 cannot run" in out
-    assert "the agent pkm_agent is pkm here" in out
+    assert "the clock stands at 2026-02-11T20:30:00+00:00, the day of its entries" in out
     assert "GPL-3.0" in out
 
 

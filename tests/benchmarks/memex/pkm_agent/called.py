@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_agenteval.benchmarks.memex.pkm_agent.tools import pkm_tools
+from pytest_agenteval.benchmarks.memex.pkm_agent.agent import pkm_tools
 from pytest_agenteval.records.evidence import Tree
 from pytest_agenteval.records.limits import Clock
 from pytest_agenteval.records.recorder import Recorder

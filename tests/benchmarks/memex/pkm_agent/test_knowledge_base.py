@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pytest_agenteval.benchmarks.memex.pkm_agent.agent import pkm_tools
 from pytest_agenteval.benchmarks.memex.pkm_agent.knowledge_base import format_path, parts_of
-from pytest_agenteval.benchmarks.memex.pkm_agent.tools import pkm_tools
 from pytest_agenteval.records.limits import Clock
 from pytest_agenteval.tasks.workspace import Workspace
 from pytest_agenteval.tools.tool import ToolFailed

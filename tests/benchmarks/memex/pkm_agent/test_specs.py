@@ -8,7 +8,7 @@ import json
 import pytest
 from jsonschema import Draft202012Validator
 
-from pytest_agenteval.benchmarks.memex.pkm_agent.tools import FUNCTIONS, specs
+from pytest_agenteval.benchmarks.memex.pkm_agent.agent import FUNCTIONS, specs
 from pytest_agenteval.records.tool_spec import ToolSpec
 
 ARGUMENTS = {

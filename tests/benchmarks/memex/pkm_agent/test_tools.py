@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_agenteval.benchmarks.memex.pkm_agent import reading_tools
+from pytest_agenteval.benchmarks.memex.pkm_agent.agent import pkm_tools
 from pytest_agenteval.benchmarks.memex.pkm_agent.knowledge_base import lines_of
 from pytest_agenteval.benchmarks.memex.pkm_agent.reading_tools import (
     MOST_BYTES_TOGETHER,
@@ -21,7 +22,6 @@ from pytest_agenteval.benchmarks.memex.pkm_agent.reading_tools import (
     excerpt,
     overview,
 )
-from pytest_agenteval.benchmarks.memex.pkm_agent.tools import pkm_tools
 from pytest_agenteval.benchmarks.memex.rules import files_of
 from pytest_agenteval.records.limits import Clock
 from pytest_agenteval.text import patterns

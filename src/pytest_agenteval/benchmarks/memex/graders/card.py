@@ -190,7 +190,7 @@ def card_states(evidence: Evidence, mode: Mode) -> tuple[State, State | None]:
 
 def _check_template_ids(ids: Sequence[str]) -> None:
     """Refuse an empty list, and ids that no template has."""
-    from pytest_agenteval.benchmarks.memex.card_agent.tools import catalogue
+    from pytest_agenteval.benchmarks.memex.card_agent.agent import catalogue
 
     if not ids:
         raise ValueError("expected_template_ids must name at least one template")
