@@ -30,8 +30,9 @@ _EXACTLY = Context(prec=400)
 
 
 class Matcher(FrozenValue, frozen=True):
-    """Tells the values that were meant from others: what was meant, and how a value is compared with it.
+    """Tells the values that were meant from others.
 
+    ``expected`` says in words what was meant, ``holds`` compares ``value`` with another.
     With ``normal``, both values are compared in normal form; with ``fold``, both are folded, too.
     """
 

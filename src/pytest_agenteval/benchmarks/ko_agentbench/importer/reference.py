@@ -7,6 +7,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from pytest_agenteval import ABSENT, value_at
 from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import (
     Cache,
@@ -26,6 +28,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import (
 from pytest_agenteval.benchmarks.ko_agentbench.register import korean_tools
 from pytest_agenteval.text.errors import did_you_mean
 from pytest_agenteval.text.json_values import canonical_json, compact_json, loose_path
+from pytest_agenteval.tools.tool import invalid_arguments
 
 MOST_DEEP = 6
 
@@ -253,18 +256,17 @@ def argument_problems(tool: str, args: Mapping[str, Any]) -> Iterator[str]:
     """Say what is wrong with a call's arguments by the tool's own declaration."""
     if tool not in catalogue():
         return
-    from jsonschema import Draft202012Validator
-
-    schema = korean_tools()[tool].spec.parameters
-    declared = schema["properties"]
+    spec = korean_tools()[tool].spec
+    declared = spec.parameters["properties"]
     for name in (name for name in args if name not in declared):
         hint = did_you_mean(name, declared)
         yield f"the tool has no parameter {name!r}{f'; {hint}' if hint else ''}"
     # What a placeholder stands for is not known here.
     open_names = {name for name, value in args.items() if PLACEHOLDER.search(str(value))}
     properties = {name: {} if name in open_names else rule for name, rule in declared.items()}
-    for error in Draft202012Validator({**schema, "properties": properties}).iter_errors(dict(args)):
-        yield f"{'.'.join(map(str, error.path))}: {error.message}".removeprefix(": ")
+    known = replace(spec, parameters={**spec.parameters, "properties": properties})
+    if wrong := invalid_arguments(known, args):
+        yield wrong
 
 
 PLANT_KINDS = frozenset({"preference", "constraint", "fact"})
