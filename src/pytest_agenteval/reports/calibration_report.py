@@ -286,11 +286,9 @@ def _no_disagreement(data: JsonObject) -> str:
     agreements = _agreements(data, data["measured"][-1]["judge"])
     scored, labelled = (sum(agreement[key] for agreement in agreements) for key in ("scored", "examples"))
     # A judge that gave no score at all has no disagreement either, which must not look like praise.
-    if not scored:
-        return "No example has a score: there is nothing to compare."
-    if scored < labelled:
-        return f"There is none among the {scored} scores; {labelled - scored} labels have none beside them."
-    return "There is none: every score is the label."
+    return (
+        f"There is none: {scored} of {pluralize(labelled, 'label')} have a score, each of them the label's."
+    )
 
 
 def _card(data: JsonObject, dimension: str, judge: str, is_decisive: bool) -> dict[str, Any]:

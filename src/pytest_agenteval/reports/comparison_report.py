@@ -321,7 +321,7 @@ def comparison_markdown(comparison: RunComparison) -> str:
 
 
 def basis_lines(comparison: RunComparison) -> list[str]:
-    """Give the screen without its headline, for a block of code in Markdown."""
+    """Give the screen without its headline, for a page or a block of code in Markdown."""
     # Backticks in a name could end the block. The headline, perhaps wrapped, ends at the first empty line.
     lines = [line.text.replace("`", "'") for line in comparison_lines(comparison, WIDE, basis=True)]
     return lines[lines.index("") + 1 :] if "" in lines else []

@@ -15,9 +15,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
 
-from pytest_agenteval.compare.comparison import RunComparison
 from pytest_agenteval.processes.files import replacing
-from pytest_agenteval.reports.comparison_report import comparison_lines
+from pytest_agenteval.reports.comparison_report import basis_lines
 from pytest_agenteval.reports.html_index import Fields, PageTrial, report_index, row_filters
 from pytest_agenteval.reports.leaderboard import (
     Leaderboard,
@@ -38,9 +37,6 @@ if TYPE_CHECKING:
 
 SCRIPTS = ("vendor/preact-htm.js", "text.js", "data.js", "charts.js", "trial.js", "list.js", "app.js")
 """Scripts of the page, in the order in which they are one: each uses what stands before it."""
-
-WIDE = 110
-"""Columns of what the comparison's screen says."""
 
 
 @cache
@@ -84,13 +80,14 @@ def write_html(path: Path, source: ReportSource) -> None:
         parts = [page_file(name) for name in SCRIPTS]
         script = "(() => {\n" + "\n".join(parts).replace("</script", "<\\/script") + "\n})();"
         boards = leaderboards_of(source.all_runs, source.scorecards)
+        basis = basis_lines(source.comparison) if source.comparison else ()
         text = (
             page_environment()
             .get_template("report.html.jinja")
             .render(
                 index=index,
                 filters=row_filters(index),
-                rests_on=_screen(source.comparison),
+                rests_on=KNOWN_SECRETS.text("\n".join(basis)),
                 boards=KNOWN_SECRETS.value([table for board in boards for table in _tables(board)]),
                 figure=format_figure,
                 ends=format_ends,
@@ -106,14 +103,6 @@ def write_html(path: Path, source: ReportSource) -> None:
             file.write(text.encode(errors="backslashreplace"))
             shutil.copyfileobj(chunks, file)
             file.write(b"</body>\n</html>\n")
-
-
-def _screen(comparison: RunComparison | None) -> str:
-    """Give the screen of a comparison without its headline, which the page has as its own."""
-    if comparison is None:
-        return ""
-    lines = [KNOWN_SECRETS.text(line.text) for line in comparison_lines(comparison, WIDE, basis=True)]
-    return "\n".join(lines[lines.index("") + 1 :] if "" in lines else lines)
 
 
 MOST_TEXT = 200_000

@@ -10,7 +10,6 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from sys import intern
 from typing import Any, NamedTuple
 
 from pytest_agenteval.compare.scoring.aggregates import pass_hat_k
@@ -269,9 +268,8 @@ def _sample(run: Run, view: SuiteView, entries: Sequence[JournalEntry]) -> Sampl
     for entry in entries:
         by_task[entry.key.task].append(entry)
         for name, of_tasks in digests.items():
-            # Most digests are the same in every run: of equal texts one stays in memory.
             if digest := getattr(entry.digests, name):
-                of_tasks[entry.key.task] = intern(digest)
+                of_tasks[entry.key.task] = digest
     known = {model.name: model for model in run.header.models}
     return Sample(
         run=run.folder.name,
@@ -290,8 +288,7 @@ def _tally(run: Run, trials: Sequence[JournalEntry]) -> TaskTally:
     judged = [entry for entry in averaged if len(run.header.judges) > 1 and entry.judging.asks]
     splits = [split for entry in judged if (split := _is_split(run, entry)) is not None]
     passed = sum(entry.ending == "passed" for entry in averaged)
-    bucket = intern(trials[0].bucket)
-    return TaskTally(bucket, len(trials), len(averaged), passed, len(splits), sum(splits))
+    return TaskTally(trials[0].bucket, len(trials), len(averaged), passed, len(splits), sum(splits))
 
 
 def _is_split(run: Run, entry: JournalEntry) -> bool | None:

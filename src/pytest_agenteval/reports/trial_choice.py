@@ -132,7 +132,6 @@ def counterpart(entries: Sequence[JournalEntry], entry: JournalEntry) -> Journal
     key, of_task = entry.key, [other for other in entries if _task(other) == _task(entry)]
     # From the same model and prompt to any: a comparison of models has no trial with the same one.
     readings: tuple[Callable[[JournalEntry], bool], ...] = (
-        lambda other: other.key == key,
         lambda other: other.key[3:] == key[3:],
         lambda other: (other.key.variant, other.key.repetition) == (key.variant, key.repetition),
         lambda other: other.key.repetition == key.repetition,
