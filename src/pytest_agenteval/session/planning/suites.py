@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import io
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -368,53 +367,32 @@ def _promoted_names(suite: Suite, file: Path) -> Iterator[tuple[Path, str, str, 
 
 
 LARGEST_FILE = 1_000_000  # bytes of the largest file that hints look into: it may be anybody's
-MOST_FOLDERS, MORE = 3, "and the same in {} more folders"
+MOST_FOLDERS = 3
 
 
 def missing_suite_hints(paths: Iterable[Path], root: Path) -> list[str]:
-    """Name each suite file with a wrong name, and each file that looks like a task without a suite."""
+    """Name files that look like tasks although no suite rules their folder."""
     # ``paths`` are files that were not collected. Each folder gets one line, except folders below one that
     # has a line: a suite there would rule them too. A file at the root may be anybody's, so it hides no
     # folder.
     suites = Suites(root)
-    loose = [path for path in paths if is_data_name(path.name) and suites.belongs_to_none(path)]
-    misnamed = {path.parent: (path, right) for path in loose if (right := _right_name(path))}
     tasks: dict[Path, Path] = {}
-    for path in loose:
+    for path in paths:
         above = {*path.parents} - ({root} - {path.parent})
-        if above.isdisjoint(misnamed) and above.isdisjoint(tasks):
-            data = _bytes_of(path)
-            if all(word.search(data) for word in WORDS_OF_A_TASK) and any(map(is_task, _entries(path, data))):
-                tasks[path.parent] = path
-    wrong_names = [
-        f"{short_path(path)}: did you mean {right!r}? It makes the files below it tasks"
-        for path, right in misnamed.values()
-    ]
-    no_suites = [
+        if above.isdisjoint(tasks) and suites.belongs_to_none(path) and _looks_like_a_task(path):
+            tasks[path.parent] = path
+    lines = [
         f"{short_path(path)} looks like a task, but no suite.yaml rules its folder" for path in tasks.values()
     ]
-    return [line for lines in (wrong_names, no_suites) for line in first_few(lines, MOST_FOLDERS, MORE)]
+    return first_few(lines, MOST_FOLDERS, "and the same in {} more folders")
 
 
-def _right_name(path: Path) -> str:
-    """Give the right name of a misspelt suite file; empty for any other file."""
-    right = f"suite{path.suffix.lower()}"
-    alike = difflib.SequenceMatcher(None, path.stem.casefold(), "suite").ratio() >= 0.8
-    entries = _entries(path, _bytes_of(path)) if alike and right in SUITE_NAMES else []
-    first = next((entry for entry in entries if isinstance(entry, dict)), {})
-    return right if "name" in first else ""
-
-
-def _entries(path: Path, data: bytes) -> list[object]:
+def _looks_like_a_task(path: Path) -> bool:
     try:
+        data = path.read_bytes() if path.stat().st_size <= LARGEST_FILE else b""
+        if not (is_data_name(path.name) and all(word.search(data) for word in WORDS_OF_A_TASK)):
+            return False
         value: object = parse_document(path, data).value
-    except ProblemsFound:
-        return []
-    return value if isinstance(value, list) else [value]
-
-
-def _bytes_of(path: Path) -> bytes:
-    try:
-        return path.read_bytes() if path.stat().st_size <= LARGEST_FILE else b""
-    except OSError:
-        return b""
+    except (OSError, ProblemsFound):
+        return False
+    return any(map(is_task, value if isinstance(value, list) else [value]))
