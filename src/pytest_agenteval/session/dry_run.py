@@ -74,10 +74,8 @@ def _plan_table(rows: Sequence[PlanRow], notes: Sequence[TableNote]) -> ReportTa
         ]
     amounts = [row.amounts for row in lines]
     columns += [
-        TableColumn(
-            "tokens", tuple(_amount_cell(each.tokens, _short, "", each.more_tokens) for each in amounts)
-        ),
-        TableColumn("cost", tuple(_amount_cell(each.usd, _money, "$", each.more_usd) for each in amounts)),
+        TableColumn("tokens", tuple(_amount_cell(each.tokens, _short, "") for each in amounts)),
+        TableColumn("cost", tuple(_amount_cell(each.usd, _money, "$") for each in amounts)),
     ]
     names = tuple(one_line(row.name, MOST_NAME) or NOT_KNOWN for row in lines)
     return ReportTable(
@@ -86,32 +84,20 @@ def _plan_table(rows: Sequence[PlanRow], notes: Sequence[TableNote]) -> ReportTa
 
 
 def total_row(rows: Sequence[PlanRow]) -> PlanRow:
-    """Add rows up; an unknown amount makes the total partly unknown, beside the amount that is known."""
-    tokens, usd = [row.amounts.tokens for row in rows], [row.amounts.usd for row in rows]
-    amounts = Amounts(
-        _sum_of_ranges(tokens),
-        _sum_of_ranges(usd),
-        {},
-        None in tokens or any(row.amounts.more_tokens for row in rows),
-        None in usd or any(row.amounts.more_usd for row in rows),
-    )
+    tokens = sum((row.amounts.tokens for row in rows), ZERO)
+    usd = sum((row.amounts.usd for row in rows), ZERO)
     trials, deferred, reused, regraded = (
         sum(numbers) for numbers in zip(*(row[1:5] for row in rows), strict=True)
     )
-    return PlanRow("total", trials, deferred, reused, regraded, amounts)
+    return PlanRow("total", trials, deferred, reused, regraded, Amounts(tokens, usd, {}))
 
 
-def _sum_of_ranges(amounts: Sequence[Range | None]) -> Range | None:
-    total = sum(filter(None, amounts), ZERO)
-    return None if None in amounts and total == ZERO else total
-
-
-def _amount_cell(amount: Range | None, write: Callable[[float], str], sign: str, more: bool) -> str:
-    if amount is None:
-        return UNKNOWN_AMOUNT
-    low, high = map(write, amount)
+def _amount_cell(amount: Range, write: Callable[[float], str], sign: str) -> str:
+    low, high = write(amount.low), write(amount.high)
     text = sign + (low if low == high else f"{low}-{high}")
-    return f"{text} + {UNKNOWN_AMOUNT}" if more else text
+    if amount.unknown:
+        return UNKNOWN_AMOUNT if amount.high == 0 else f"{text} + {UNKNOWN_AMOUNT}"
+    return text
 
 
 def _short(tokens: float) -> str:
@@ -205,10 +191,7 @@ class DryRun:
         deferred = sum(id(item) in self._extra for item in items)
         # Trials that may not run lower only the lower end.
         share = (len(items) - deferred) / len(items)
-        tokens, usd = (
-            None if amount is None else Range(amount.low * share, amount.high)
-            for amount in (amounts.tokens, amounts.usd)
-        )
+        tokens, usd = (each._replace(low=each.low * share) for each in (amounts.tokens, amounts.usd))
         actions = Counter(map(self._action_of, items))
         amounts = amounts._replace(tokens=tokens, usd=usd)
         return PlanRow(name, len(items), deferred, actions["reused"], actions["regraded"], amounts)
@@ -242,10 +225,10 @@ class DryRun:
             if unknown:
                 names = ", ".join(dict.fromkeys(unknown))
                 yield TableNote(f"no price is known of {names}: [tool.agenteval.prices] says one", bad=True)
-        total = total_row(rows).amounts if rows else Amounts(None, None, {})
+        total = total_row(rows).amounts if rows else Amounts(ZERO, ZERO, {})
         for kind, allowed in allowed_amounts(self._settings).items():
             amount = total.usd if kind == "usd" else total.tokens
-            if amount is not None and amount.high > allowed:
+            if amount.high > allowed:
                 is_less = amount.low > allowed
                 share = "less than" if is_less else "perhaps less than"
                 yield TableNote(f"the budget of {amount_text(kind, allowed)} is {share} that", bad=is_less)

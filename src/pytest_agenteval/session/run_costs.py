@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -49,8 +49,8 @@ class EarlierCosts:
 
     def __init__(self, results: Path) -> None:
         self._results = results
-        self._by_group: dict[tuple[str, str], Sequence[JournalEntry]] = {}
-        self._read: dict[Path, Sequence[JournalEntry]] = {}
+        self.entries = cache(self._of_model)
+        self._read = cache(_entries_of)
 
     def of(self, plan: Plan, kind: Kind) -> ExpectedUse | None:
         """Give what a trial of the same task and model took, else one of the same suite and model."""
@@ -67,18 +67,15 @@ class EarlierCosts:
         of_task = own or list(amounts.values())
         return ExpectedUse(sum(of_task) / len(of_task), max(amounts.values()), len(amounts))
 
-    def entries(self, suite: str, model: str, id: str) -> Sequence[JournalEntry]:
+    def _of_model(self, suite: str, model: str, id: str) -> Sequence[JournalEntry]:
         """Give the trials of a suite with a model, of all runs that are looked into."""
-        key = suite, model
-        if key not in self._by_group:
-            self._by_group[key] = [
-                entry
-                for run in self._runs_of(suite)
-                if any((each.name, each.id) == (model, id) for each in run.header.models)
-                for entry in self._entries(run)
-                if entry.key.suite == suite and entry.key.model == model
-            ]
-        return self._by_group[key]
+        return [
+            entry
+            for run in self._runs_of(suite)
+            if any((each.name, each.id) == (model, id) for each in run.header.models)
+            for entry in self._read(run.path)
+            if entry.key.suite == suite and entry.key.model == model
+        ]
 
     def of_other_models(self, suite: str) -> Sequence[JournalEntry]:
         """Give the trials of a suite with any real model."""
@@ -87,7 +84,7 @@ class EarlierCosts:
             offline = {model.name for model in run.header.models if model.offline}
             found += [
                 entry
-                for entry in self._entries(run)
+                for entry in self._read(run.path)
                 if entry.key.suite == suite and entry.key.model not in offline
             ]
         return found
@@ -99,13 +96,12 @@ class EarlierCosts:
     def _runs(self) -> Sequence[RunFolder]:
         return list_runs(self._results)[:MOST_RUNS]
 
-    def _entries(self, run: RunFolder) -> Sequence[JournalEntry]:
-        if run.path not in self._read:
-            try:
-                self._read[run.path] = load_run(run.path).entries
-            except (UsageMistake, OSError):  # of a newer version, or half deleted
-                self._read[run.path] = ()
-        return self._read[run.path]
+
+def _entries_of(folder: Path) -> Sequence[JournalEntry]:
+    try:
+        return load_run(folder).entries
+    except (UsageMistake, OSError):  # of a newer version, or half deleted
+        return ()
 
 
 def get_run_budget(config: pytest.Config, settings: Settings) -> RunBudget | None:
@@ -191,16 +187,17 @@ SPREAD = 2.0
 
 
 class Range(NamedTuple):
-    """The low and the high end of an amount."""
+    """The low and the high end of an amount, and whether there is an unknown amount besides."""
 
     low: float
     high: float
+    unknown: bool = False
 
     def __add__(self, other: object) -> Range:
         """Add two amounts, of which each may be at either of its ends."""
         if not isinstance(other, Range):
             return NotImplemented
-        return Range(self.low + other.low, self.high + other.high)
+        return Range(self.low + other.low, self.high + other.high, self.unknown or other.unknown)
 
 
 ZERO = Range(0.0, 0.0)
@@ -250,13 +247,11 @@ BEFORE, OTHERS, ALIKE, UNKNOWN = "before", "other models", "alike", "unknown"
 
 
 class Amounts(NamedTuple):
-    """What trials will take; None where nothing is known of it."""
+    """What trials will take."""
 
-    tokens: Range | None
-    usd: Range | None
+    tokens: Range
+    usd: Range
     sources: Mapping[str, int]  # trials, by what their estimate is based on
-    more_tokens: bool = False  # there is an unknown amount besides
-    more_usd: bool = False
 
 
 class Estimator:
@@ -281,7 +276,7 @@ class Estimator:
                 tokens.add(source, [amount for amount, _ in spent], acting)
                 usd.add(source, [amount for _, amount in spent], acting)
             self._add_judges(plan, len(task_plans), tokens, usd)
-        return Amounts(tokens.range(), usd.range(), sources, tokens.is_unknown, usd.is_unknown)
+        return Amounts(tokens.range(), usd.range(), sources)
 
     def _before(self, plan: Plan) -> tuple[str, list[tuple[float, float | None]]]:
         """Give how near the nearest earlier trials are to this one, and what they took."""
@@ -326,11 +321,11 @@ class Estimator:
 
 
 class _Sum:
-    """Amounts of several tasks together; ``is_unknown`` as soon as one of them is."""
+    """Amounts of several tasks together; unknown as soon as one of them is."""
 
     def __init__(self) -> None:
         self._histories: dict[str, list[TaskHistory]] = {}
-        self.is_unknown = False
+        self._is_unknown = False
 
     def add(self, source: str, amounts: Sequence[float | None], trials: int) -> None:
         """Add ``trials`` to come, of whose task earlier trials took these amounts."""
@@ -338,9 +333,7 @@ class _Sum:
         if known:
             self._histories.setdefault(source, []).append(TaskHistory(known, trials))
         else:
-            self.is_unknown = True
+            self._is_unknown = True
 
-    def range(self) -> Range | None:
-        """Give the sum; None where nothing of it is known."""
-        known = sum(map(predicted, self._histories.values()), ZERO)
-        return None if self.is_unknown and known == ZERO else known
+    def range(self) -> Range:
+        return sum(map(predicted, self._histories.values()), ZERO._replace(unknown=self._is_unknown))

@@ -129,7 +129,7 @@ def _ranges(draws: int, seed: int) -> Iterator[Row]:
                 [[mean * cost for cost in _spread(variation)(number, chance)] for mean in means]
                 for number in (before, now)
             ]
-            low, high = predicted(TaskHistory(amounts, now) for amounts in tried)
+            low, high, _ = predicted(TaskHistory(amounts, now) for amounts in tried)
             held += low <= sum(map(sum, coming)) <= high
         what = f"foretold of {tasks} tasks tried {before} x, now {now} x, spread {variation}"
         yield share_row(what, held, draws, ">=", 0.9)
