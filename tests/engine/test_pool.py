@@ -22,7 +22,7 @@ from pytest_agenteval.engine.executor import (
     TrialLost,
     TrialRequest,
 )
-from pytest_agenteval.engine.jobs import Admission, Admissions, Decision, NotRun, TrialJob
+from pytest_agenteval.engine.jobs import Admission, Decision, NotRun, TrialJob
 from pytest_agenteval.engine.pool import Pool
 from pytest_agenteval.engine.trial import errored_trial
 from pytest_agenteval.records.evidence import Answer, Outcome
@@ -154,7 +154,7 @@ def pools() -> Iterator[Callable[..., Pool]]:
         executor: Executor, at_once: int = 4, witness: TrialObserver | None = None, *say: Admission
     ) -> Pool:
         context, witness = ExecutorContext(concurrency=at_once), witness or TrialObserver()
-        made.append(Pool(executor, context, witness, Admissions(say)))
+        made.append(Pool(executor, context, witness, say))
         return made[-1]
 
     yield make
@@ -529,7 +529,7 @@ def test_a_lost_trial_begins_again_as_its_next_attempt(times: int) -> None:
         executor,
         ExecutorContext(concurrency=4),
         witness,
-        Admissions([admission]),
+        [admission],
         lambda lost: replace(lost, attempt=next(numbers)),
     )
     (slot,) = slots(str(times))

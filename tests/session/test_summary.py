@@ -128,7 +128,7 @@ def test_a_run_whose_budget_was_spent_goes_on_with_twice_of_it() -> None:
 
 
 HOLDS_BACK = """
-from pytest_agenteval.engine.jobs import Admissions, NotRun
+from pytest_agenteval.engine.jobs import NotRun
 from pytest_agenteval.session import runner
 
 class Odd:
@@ -139,7 +139,7 @@ class Odd:
 
 def pytest_configure(config):
     config.add_cleanup(lambda before=runner.admissions: setattr(runner, "admissions", before))
-    runner.admissions = lambda *_: Admissions([Odd()])
+    runner.admissions = lambda *_: [Odd()]
 """
 
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import FunctionType, MethodType
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeGuard, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from pytest_agenteval.agents.agent import is_adapter
 from pytest_agenteval.graders.grader import Grader, asks_judges, trait_of
@@ -335,17 +335,6 @@ class AgentDigests(Record, frozen=True):
     tools: str = ""  # those that it is offered; it may offer others itself
     prompts: Mapping[str, str] = NOTHING  # of each text, by its name
     tool_code: str = ""  # of the files that tools are written in
-
-
-class DigestsAgents(Protocol):
-    """An executor that can return the digests of a trial's agent, so that the agent is made only there."""
-
-    async def agent_side(self, plan: Plan) -> AgentDigests:
-        """Make the agent if necessary, and return its digests; raises what keeps it from being made."""
-
-
-def digests_agents(executor: object) -> TypeGuard[DigestsAgents]:
-    return hasattr(executor, "agent_side")
 
 
 # Digests that follow from the plan alone: what an agent sees, and its model; with the words for people.

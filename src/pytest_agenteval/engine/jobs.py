@@ -37,7 +37,10 @@ Decision: TypeAlias = Literal["begin", "wait"] | NotRun
 
 
 class Admission(Protocol):
-    """Decides which trials start. All of it is called on the pool's loop, and must not block."""
+    """Decides which trials start: one does if each of a pool's admissions lets it.
+
+    All of it is called on the pool's loop, and must not block.
+    """
 
     def decide(self, plan: Plan) -> Decision:
         """Decide whether a trial may start; ``begin`` reserves what it will need.
@@ -48,27 +51,6 @@ class Admission(Protocol):
 
     def ended(self, plan: Plan, trial: Trial | None) -> None:
         """Note how an admitted trial ended; None if it came to no end, or never started."""
-
-
-class Admissions:
-    """Several admissions: a trial starts only if each of them lets it."""
-
-    def __init__(self, admissions: Sequence[Admission] = ()) -> None:
-        self._admissions = tuple(admissions)
-
-    def decide(self, plan: Plan) -> Decision:
-        """Return the first decision other than ``begin``, after releasing what the others reserved."""
-        for number, admission in enumerate(self._admissions):
-            decision = admission.decide(plan)
-            if decision != "begin":
-                for before in self._admissions[:number]:
-                    before.ended(plan, None)
-                return decision
-        return "begin"
-
-    def ended(self, plan: Plan, trial: Trial | None) -> None:
-        for admission in self._admissions:
-            admission.ended(plan, trial)
 
 
 class TrialJob:
@@ -100,23 +82,16 @@ class TrialJob:
         return TrialRequest(self.plan, str(self.workspace or ""), stored, self.lost)
 
 
-class TrialObserver(Protocol):
-    """Writes down what becomes of trials: called on the pool's thread, before anyone else learns of it."""
+class TrialObserver:
+    """Writes down what becomes of trials: called on the pool's thread, before anyone else learns of it.
+
+    This one writes nothing down: for pools whose trials are returned and belong to no run.
+    """
 
     def started(self, plans: Sequence[Plan]) -> None: ...
 
     def finished(self, trials: Sequence[Trial]) -> Sequence[Trial]:
         """Note that these trials have ended; returns them as everyone else is to see them."""
-
-    def not_run(self, plan: Plan, why: NotRun) -> None: ...
-
-
-class NullObserver:
-    """Writes nothing down: for pools whose trials are returned and belong to no run."""
-
-    def started(self, plans: Sequence[Plan]) -> None: ...
-
-    def finished(self, trials: Sequence[Trial]) -> Sequence[Trial]:
         return trials
 
     def not_run(self, plan: Plan, why: NotRun) -> None: ...

@@ -8,13 +8,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
 from pytest_agenteval.cassettes.http.patch_system import without_socket_guard
 from pytest_agenteval.cassettes.http.scope import belong_to_nobody, share_pools
-from pytest_agenteval.engine.digests import AgentDigests, DigestsAgents
+from pytest_agenteval.engine.digests import AgentDigests
 from pytest_agenteval.engine.executor import (
     MOST_LOST,
     CalibrationRequest,
@@ -26,7 +26,7 @@ from pytest_agenteval.engine.executor import (
     TrialLost,
     TrialRequest,
 )
-from pytest_agenteval.engine.jobs import Admission, Admissions, TrialJob, TrialObserver
+from pytest_agenteval.engine.jobs import Admission, Decision, TrialJob, TrialObserver
 from pytest_agenteval.engine.tracebacks import exception_line, is_own_cancellation
 from pytest_agenteval.engine.trial import errored_trial
 from pytest_agenteval.processes.threads import DaemonThreads, end_daemon_threads
@@ -36,6 +36,9 @@ from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.records.trial_redaction import redact_trial
 from pytest_agenteval.text.errors import Problem, ProblemsFound, TrialBroken, UsageMistake
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
+
+if TYPE_CHECKING:
+    from pytest_agenteval.engine.local_executor import LocalExecutor
 
 T = TypeVar("T")
 # Seconds after which a trial that has to wait is considered again, if none has ended meanwhile.
@@ -54,7 +57,7 @@ POLL_S = 0.005
 class Pool:
     """Runs jobs in the order in which they are handed over, as many side by side as run and executor allow.
 
-    ``admission`` decides which of them start. ``renumbered`` returns the plan of the next attempt of a trial
+    ``admissions`` decide which of them start. ``renumbered`` returns the plan of the next attempt of a trial
     that its executor has lost.
 
     Trials that end in the same turn of the loop are passed to the observer together, and only then to those
@@ -66,10 +69,10 @@ class Pool:
         executor: Executor,
         context: ExecutorContext,
         observer: TrialObserver,
-        admission: Admission = Admissions(),  # noqa: B008  # one that lets every trial begin, and holds nothing
+        admissions: Sequence[Admission] = (),
         renumbered: Callable[[Plan], Plan] = lambda plan: replace(plan, attempt=plan.attempt + 1),
     ) -> None:
-        self._executor, self._admission, self._renumbered = executor, admission, renumbered
+        self._executor, self._admissions, self._renumbered = executor, admissions, renumbered
         self._looks_again = False
         self._context = context
         # 0 until the executor is ready: a trial that started before could not be carried out.
@@ -140,7 +143,7 @@ class Pool:
 
         return asyncio.run_coroutine_threadsafe(calibrate(), self._loop)
 
-    def agent_side(self, maker: DigestsAgents, plan: Plan) -> Future[AgentDigests]:
+    def agent_side(self, maker: LocalExecutor, plan: Plan) -> Future[AgentDigests]:
         """Have the agent of a plan's trial made where trials are carried out; returns its digests."""
 
         async def digests() -> AgentDigests:
@@ -272,7 +275,7 @@ class Pool:
     def _is_admitted(self, job: TrialJob, held: list[TrialJob]) -> bool:
         """Whether a trial starts now; else it is ``held``, or is not run and its waiter is woken."""
         try:
-            decision = self._admission.decide(job.plan)
+            decision = self._decide(job.plan)
         # Such as a full disk: without the budget's file, nobody could count what the trial costs.
         except BaseException as raised:
             self._fail(raised)
@@ -283,6 +286,16 @@ class Pool:
             job.not_run = decision
             self._news.set()
         return decision == "begin"
+
+    def _decide(self, plan: Plan) -> Decision:
+        """Return the first decision other than ``begin``, after releasing what the others reserved."""
+        for number, admission in enumerate(self._admissions):
+            decision = admission.decide(plan)
+            if decision != "begin":
+                for before in self._admissions[:number]:
+                    before.ended(plan, None)
+                return decision
+        return "begin"
 
     def _look_again(self) -> None:
         self._looks_again = False
@@ -322,7 +335,8 @@ class Pool:
 
     def _release(self, job: TrialJob, trial: Trial | None) -> None:
         self.running.discard(job)
-        self._admission.ended(job.plan, trial)
+        for admission in self._admissions:
+            admission.ended(job.plan, trial)
         job.task = None
 
     def _end(self, job: TrialJob, trial: Trial) -> None:

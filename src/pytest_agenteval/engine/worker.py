@@ -27,7 +27,7 @@ from pytest_agenteval.engine.executor import (
     ExecutorReport,
     TrialRequest,
 )
-from pytest_agenteval.engine.jobs import NullObserver
+from pytest_agenteval.engine.jobs import TrialObserver
 from pytest_agenteval.engine.local_executor import LocalExecutor
 from pytest_agenteval.engine.pool import Pool
 from pytest_agenteval.engine.tracebacks import exception_line
@@ -71,7 +71,7 @@ class Worker:
         KNOWN_SECRETS.know(context.secrets)
         KNOWN_SECRETS.know_patterns(context.secret_patterns)
         _redirect_output(context)
-        self._pool = Pool(LocalExecutor(registry, shares), context, NullObserver())
+        self._pool = Pool(LocalExecutor(registry, shares), context, TrialObserver())
         # What was imported lives until the end, so the collector need not look through it.
         gc.freeze()
 

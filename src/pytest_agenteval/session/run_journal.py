@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_agenteval.engine.jobs import NotRun
+from pytest_agenteval.engine.jobs import NotRun, TrialObserver
 from pytest_agenteval.records.plan import Plan, TrialKey
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.session.planning.parametrization import PlannedItem
@@ -45,7 +45,7 @@ def group_of_item(item: PlannedItem) -> Group:
     return item.task.suite, item.case.model.name, item.case.variant.name
 
 
-class RunJournal:
+class RunJournal(TrialObserver):
     """Writes down each trial that begins or ends, before anybody else learns of it.
 
     In a worker it also gives trials that dead workers had finished before they could report.

@@ -14,7 +14,6 @@ import pytest
 from msgspec.structs import replace
 
 from pytest_agenteval.chat.models import rate_limits_of
-from pytest_agenteval.engine.digests import digests_agents
 from pytest_agenteval.engine.executor import (
     CalibrationRequest,
     CalibrationResult,
@@ -22,7 +21,7 @@ from pytest_agenteval.engine.executor import (
     ExecutorReport,
     make_executor,
 )
-from pytest_agenteval.engine.jobs import Admissions, ProviderAdmission, TrialJob, standings_of_run
+from pytest_agenteval.engine.jobs import Admission, ProviderAdmission, TrialJob, standings_of_run
 from pytest_agenteval.engine.local_executor import LocalExecutor
 from pytest_agenteval.engine.pool import POLL_S, WAIT_S, Pool
 from pytest_agenteval.processes.captured_output import redirect_trial_output
@@ -57,16 +56,16 @@ if TYPE_CHECKING:
 
 def admissions(
     config: pytest.Config, settings: Settings, context: ExecutorContext, registry: Registry
-) -> Admissions:
+) -> Sequence[Admission]:
     """Give what decides whether a trial may begin: the state of its provider, and the run's budget."""
     breaker = ProviderAdmission(lambda: standings_of_run(context.rates), registry)
     if settings.max_cost is None and settings.max_tokens is None:
-        return Admissions([breaker])
+        return [breaker]
     from pytest_agenteval.session.run_costs import get_run_budget
 
     budget = get_run_budget(config, settings)
     # The budget last: it reserves money for a trial that nothing else refuses.
-    return Admissions([breaker] if budget is None else [breaker, budget])
+    return [breaker] if budget is None else [breaker, budget]
 
 
 QUICK_S = 0.0005
@@ -112,7 +111,7 @@ class TrialRunner:
         if earlier is not None:
             from pytest_agenteval.session.reuse import ReusePlan
 
-            teller = executor if digests_agents(executor) else LocalExecutor(registry, run=context)
+            teller = executor if isinstance(executor, LocalExecutor) else LocalExecutor(registry, run=context)
             self.reuse = ReusePlan(
                 earlier, registry, lambda plan: self._pool.agent_side(teller, plan).result()
             )

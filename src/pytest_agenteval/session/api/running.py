@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from pytest_agenteval.chat.models import resolve_all
 from pytest_agenteval.engine.executor import ExecutorContext
-from pytest_agenteval.engine.jobs import NullObserver, TrialJob
+from pytest_agenteval.engine.jobs import TrialJob, TrialObserver
 from pytest_agenteval.engine.local_executor import LocalExecutor
 from pytest_agenteval.engine.pool import POLL_S, WAIT_S, Pool
 from pytest_agenteval.records.plan import (
@@ -100,7 +100,7 @@ class Environment:
         context = ExecutorContext(
             root=str(self.root), started=time.time(), concurrency=AT_ONCE, script=self.script
         )
-        return Pool(LocalExecutor(self.registry), context, NullObserver())
+        return Pool(LocalExecutor(self.registry), context, TrialObserver())
 
 
 def _wait(pool: Pool, job: TrialJob) -> Trial:
