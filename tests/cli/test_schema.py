@@ -9,30 +9,101 @@ import jsonschema
 import pytest
 
 from pytest_agenteval.cli.main import main
-from tests.suites import task
+from pytest_agenteval.cli.schema import schema_named, spec_definitions
+from pytest_agenteval.tasks.task_spec import GraderSpec, Spec
+from pytest_agenteval.tools.http_declaration import ResultSpec
+
+LEAST: dict[str, Any] = {"id": "a", "input": {}, "graders": [{"name": "n"}]}
 
 
-def printed_schema(capsys: pytest.CaptureFixture[str], what: str) -> Any:
-    """Give the schema that the command prints."""
-    assert main(["schema", what]) == 0
-    return json.loads(capsys.readouterr().out)
+def valid(schema: dict[str, Any], value: Any) -> bool:
+    """Whether a value follows a schema."""
+    return bool(jsonschema.Draft202012Validator(schema).is_valid(value))
 
 
-def test_a_schema_is_one_that_validators_take(capsys: pytest.CaptureFixture[str]) -> None:
-    """Plain JSON on standard output, of the draft that it names; the others are looked at every night."""
-    schema = printed_schema(capsys, "text")
-
-    jsonschema.validators.validator_for(schema, default=None).check_schema(schema)
+def subclasses(model: type[Spec]) -> list[type[Spec]]:
+    """Give every class below another."""
+    return [model, *(below for one in model.__subclasses__() for below in subclasses(one))]
 
 
-def test_the_task_schema_takes_tasks_and_refuses_others(capsys: pytest.CaptureFixture[str]) -> None:
-    """A task, or a list of them, and nothing else."""
-    schema = printed_schema(capsys, "task")
+@pytest.mark.parametrize("name", ["task", "suite", "text"])
+def test_a_schema_is_one_that_validators_take(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Plain JSON on standard output, of the draft that it names."""
+    assert main(["schema", name]) == 0
+    schema = json.loads(capsys.readouterr().out)
 
-    validator = jsonschema.Draft202012Validator(schema)
-    assert [*validator.iter_errors(task("greet")), *validator.iter_errors([task("one"), task("two")])] == []
-    for wrong in ({**task("greet"), "trials_pre_run": 3}, {"id": "greet"}, "greet"):
-        assert not validator.is_valid(wrong)
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    jsonschema.Draft202012Validator.check_schema(schema)
+
+
+@pytest.mark.parametrize("model", subclasses(Spec))
+def test_every_field_says_what_is_expected(model: type[Spec]) -> None:
+    """The description is the *expected* line of an error: without one an author learns nothing."""
+    fields = spec_definitions(model)[model.__name__].get("properties", {})
+    assert [name for name, field in fields.items() if not field.get("description")] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "good"),
+    [
+        ("task", LEAST, True),
+        ("task", [LEAST, LEAST], True),
+        ("task", [], False),
+        ("task", {**LEAST, "unknown": 1}, False),
+        ("task", {**LEAST, "reference_solution": None}, True),
+        ("task", {**LEAST, "reference_solution": {"sampleTranscript": [], "source": "dreamt"}}, True),
+        ("task", {**LEAST, "script": [{"calls": [{"tool": "t", "args": "{oops"}]}]}, True),
+        ("task", {**LEAST, "script": [{"calls": [{"tool": "t", "args": 3}]}]}, False),
+        ("task", {**LEAST, "metadata": {"n": 3}}, True),
+        ("task", {**LEAST, "id": "a b"}, False),
+        ("task", {**LEAST, "graders": []}, False),
+        ("task", {**LEAST, "graders": [{"name": "n", "weight": 0}]}, False),
+        ("task", {"id": "a"}, False),
+        ("suite", {"name": "s"}, True),
+        (
+            "suite",
+            {"name": "s", "agent_name": "a", "requireReferenceSolution": True, "taskPassThreshold": 1.0},
+            True,
+        ),
+        ("suite", {"name": "s", "defaults": {"model": "claude"}}, True),
+        ("suite", {"name": "s", "defaults": {"model": ["claude", "x"], "limits": {"steps": 3}}}, True),
+        ("suite", {"name": "s", "defaults": {"model": 3}}, False),
+        ("suite", {"name": "s", "defaults": {"model": " "}}, False),
+        ("suite", {"name": "s", "defaults": {"model": [" "]}}, False),
+        ("suite", {"name": "s", "kind": "odd"}, False),
+        ("suite", {}, False),
+    ],
+)
+def test_a_schema_takes_what_the_reader_takes(name: str, value: Any, good: bool) -> None:
+    """One task or a list; suites in both spellings; unknown keys are mistakes."""
+    assert valid(schema_named(name), value) is good
+
+
+def test_an_editor_is_told_what_a_thing_is_and_what_holds_where_nothing_is_said() -> None:
+    """Maps that are empty by default say nothing; bounds that only keep infinity out are none."""
+    definitions = schema_named("task")["$defs"]
+    limits = definitions["Task"]["properties"]["limits"]
+
+    assert definitions["GraderSpec"]["description"] == GraderSpec.__doc__
+    assert limits["default"] == {"steps": None, "seconds": None, "tokens": None, "cost_usd": None}
+    assert "default" not in definitions["GraderSpec"]["properties"]["config"]
+    assert definitions["GraderSpec"]["properties"]["weight"] == {
+        "default": 1.0,
+        "description": "a number above 0",
+        "exclusiveMinimum": 0,
+        "type": "number",
+    }
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", subclasses(Spec))
+def test_a_default_is_written_as_an_author_would(kind: type[Spec]) -> None:
+    """Each can be said in a schema, by the names that stand in files."""
+    schema = spec_definitions(kind)[kind.__name__]
+    spelled = {"as" if name == "convert" else name for name in ResultSpec.__struct_fields__}
+
+    default = schema.get("properties", {}).get("result", {}).get("default")
+    assert default is None or default.keys() == spelled
 
 
 def test_an_unknown_schema_is_a_mistake_in_use(capsys: pytest.CaptureFixture[str]) -> None:

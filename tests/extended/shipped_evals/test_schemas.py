@@ -9,7 +9,7 @@ from pytest_agenteval.tasks.documents import read_document
 from pytest_agenteval.tasks.file_names import find_suite, is_data_name
 from pytest_agenteval.tasks.load import load_suite, load_tasks
 from pytest_agenteval.text.errors import ProblemsFound
-from tests.tasks.test_file_schemas import valid
+from tests.cli.test_schema import valid
 
 EVALS = Path(__file__).parents[3] / "evals"
 
