@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from pytest_agenteval.loop.contamination import Leak, prompt_leaks
-from pytest_agenteval.loop.todays_tasks import read_suites
+from pytest_agenteval.loop.todays_tasks import suite_with_tasks
 
 HERE, ROOT = Path(__file__).parent, Path(__file__).parents[2]
 MEMEX = ROOT / "src" / "pytest_agenteval" / "benchmarks" / "memex"
@@ -60,7 +60,7 @@ def test_nine_of_ten_planted_leaks_are_found(scripts: Path, shipped: bool) -> No
         rows = planted(suite)
         texts = ([*lines[:LINES_BEFORE], row["text"], *lines[LINES_BEFORE:]] for row in rows)
         new = {str(number): "\n".join(text) for number, text in enumerate(texts)}
-        leaks = prompt_leaks({"notes": old}, new, read_suites(folder))
+        leaks = prompt_leaks({"notes": old}, new, [suite_with_tasks(folder / "suite.yaml")])
         for number, row in enumerate(rows):
             if not is_found(row, [leak for leak in leaks if leak.file == str(number)]):
                 missed.append((row["task"], row["disguise"]))

@@ -140,11 +140,11 @@ def test_a_prompt_that_moves_adds_nothing(project: Path, capsys: pytest.CaptureF
     assert leaks(capsys, "--prompt", "prompts/*.md", "--since", "HEAD~2")[0] == 1
 
 
-@pytest.mark.parametrize("suite", ["evals", "ferries", "evals/more"])
+@pytest.mark.parametrize("suite", ["evals", "ferries"])
 def test_a_task_that_moves_to_another_file_still_leaks(
     project: Path, capsys: pytest.CaptureFixture[str], suite: str
 ) -> None:
-    """Its old file is gone and was no prompt: also of the second suite of a name, or outside a named part."""
+    """Its old file is gone and was no prompt: also of the second suite of a name."""
     write(
         project,
         {"apps/suite.yaml": "name: ferries", "apps/a.json": task("a"), "evals/more/b.json": task("b")},

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pytest_agenteval.cli.validate import read_files
 from pytest_agenteval.loop.contamination import SearchedFile, compact, prompt_leaks
-from pytest_agenteval.loop.todays_tasks import read_suites
+from pytest_agenteval.loop.todays_tasks import suite_with_tasks
 from pytest_agenteval.text.errors import UsageMistake
 from tests.suites import task, write
 
@@ -103,7 +103,7 @@ LEAKING: dict[str, list[str]] = {
 @pytest.fixture(scope="module")
 def leaks(suite: Path) -> dict[str, list[str]]:
     """What leaks of each prompt, all looked at together: no prompt makes another's words leak."""
-    found = prompt_leaks({}, {prompt: prompt for prompt in LEAKING}, read_suites(suite))
+    found = prompt_leaks({}, {prompt: prompt for prompt in LEAKING}, [suite_with_tasks(suite / "suite.yaml")])
     return {
         prompt: [f"{leak.task}: {leak.text}" for leak in found if leak.file == prompt] for prompt in LEAKING
     }
@@ -120,7 +120,7 @@ def test_a_leak_is_what_one_task_has_and_nobody_writes_by_chance(
 def test_what_stands_in_an_old_file_is_not_added(suite: Path) -> None:
     """Whichever file it stood in, and however it was written there."""
     new = {"a": "Reef the mainsail.\nMAIN-SAIL and Runa Fjeld.", "b": "nothing"}
-    leaks = prompt_leaks({"z": "the\nmainsail"}, new, read_suites(suite))
+    leaks = prompt_leaks({"z": "the\nmainsail"}, new, [suite_with_tasks(suite / "suite.yaml")])
 
     assert [(leak.file, leak.line, leak.text, leak.added) for leak in leaks] == [
         ("a", 1, "mainsail", False),

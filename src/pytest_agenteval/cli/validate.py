@@ -27,10 +27,10 @@ from pytest_agenteval.cli.console import (
     write_result,
     write_text,
 )
-from pytest_agenteval.cli.suite_files import places_meant
+from pytest_agenteval.cli.suite_files import places_meant, suites_meant
 from pytest_agenteval.loop.contamination import Leak, LeakKind, LeaksDocument, prompt_leaks
 from pytest_agenteval.loop.improve.repository import GitFailed, Repository
-from pytest_agenteval.loop.todays_tasks import read_suites
+from pytest_agenteval.loop.todays_tasks import suite_with_tasks
 from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.registry.registration import get_registry
 from pytest_agenteval.reports.audit_report import Audit, audit_lines, audit_markdown, audit_of
@@ -313,12 +313,10 @@ def leaks(args: argparse.Namespace) -> int:
     globs = [*args.prompt, *args.files]
     if not globs:
         raise UsageMistake("nothing to look at: name files with --prompt GLOB or --files GLOB")
-    places = places_meant(args.suite)
     # A task with problems raises here: its texts could not be searched for, and would leak unseen.
-    suites = [each for place in places for each in read_suites(place)]
+    suites = [suite_with_tasks(each.path) for each in suites_meant(args.suite)]
     new = read_files(globs)
-    # A place may be a part of a suite, or hold several.
-    since, old = files_at_commit(globs, args.since, [*places, *(each.file for each in suites)])
+    since, old = files_at_commit(globs, args.since, [each.file.parent for each in suites])
     document = LeaksDocument(
         since=since,
         files=tuple(new),
@@ -395,7 +393,7 @@ def files_at_commit(
     root, names = repository.root, repository.files(commit)
     # git names files from the top of the repository.
     patterns = [os.path.relpath(os.path.abspath(pattern), root) for pattern in globs]
-    folders = {os.path.abspath(place if place.is_dir() else place.parent) for place in suites}
+    folders = {*map(str, suites)}
     suffixes = tuple(os.path.splitext(pattern)[1] for pattern in globs)
     gone = (name for name in names if name.endswith(suffixes) and not os.path.lexists(root / name))
     known = [name for name in names if any(matches(pattern, name) for pattern in patterns)]

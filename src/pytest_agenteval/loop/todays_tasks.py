@@ -8,16 +8,15 @@ from pathlib import Path
 
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.session.planning.suites import Suites, SuiteSearch, read_suite, tasks_of_suite
+from pytest_agenteval.session.planning.suites import Suites, tasks_of_suite
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run
-from pytest_agenteval.tasks.documents import short_path
-from pytest_agenteval.tasks.file_names import SUITE_NAMES, find_suite, project_root
+from pytest_agenteval.tasks.file_names import project_root
 from pytest_agenteval.tasks.load import LoadedTask, load_suite
 from pytest_agenteval.tasks.referenced_files import prompt_files, workspace_layers
 from pytest_agenteval.tasks.suite_spec import Suite, resolve_settings
 from pytest_agenteval.tasks.task_spec import Task
-from pytest_agenteval.text.errors import ProblemsFound, UsageMistake
+from pytest_agenteval.text.errors import ProblemsFound
 
 # A text among an agent's settings counts as an instruction if it has this many characters.
 SHORTEST_INSTRUCTION = 60
@@ -32,23 +31,11 @@ class SuiteWithTasks(FrozenValue, frozen=True):
     layers: tuple[tuple[Path, ...], ...]
 
 
-def read_suites(place: Path) -> list[SuiteWithTasks]:
-    """Read the suites below a folder, or the one in whose folder it lies, or that of a suite's file.
-
-    A suite is read as a whole, whatever part of it is named. Raises UsageMistake where there is none, and
-    ProblemsFound for a file with problems.
-    """
-    place = Path(os.path.abspath(place))
-    root = project_root(place)
-    files = [place] if place.name in SUITE_NAMES and place.is_file() else SuiteSearch(place).collected
-    read = [(file, suite) for file in files if (suite := read_suite(file, root)) is not None]
-    # A part of a suite was named: its suite lies above.
-    if not read and place.is_dir() and (file := find_suite(place, root)):
-        read = [(file, load_suite(file))]
-    if not read:
-        raise UsageMistake(f"there is no suite.yaml below {short_path(place)}")
-    suites = Suites(root)
-    return [_with_tasks(suites, root, file, suite) for file, suite in read]
+def suite_with_tasks(file: Path) -> SuiteWithTasks:
+    """Read a suite's file and all of its tasks; raises ProblemsFound for a file with problems."""
+    file = Path(os.path.abspath(file))
+    root = project_root(file)
+    return _with_tasks(Suites(root), root, file, load_suite(file))
 
 
 def _with_tasks(

@@ -112,27 +112,21 @@ class _PathLookup(FrozenValue, frozen=True):
         """Give the first path that exists, or the problem with the places where it was looked for."""
         if not isinstance(name, str) or not name.strip():
             return f"the path of a {self.kind}: a text", repr(name), ""
-        if Path(name).is_absolute():
-            return f"a path relative to {self._listed('')}", f"{name!r}, an absolute path", ""
-        inside = []
-        for place in self.places:
-            path = Path(os.path.normpath(place / name))
-            if path.is_relative_to(self.root) or path.is_relative_to(place):
-                inside.append(path)
-        below_root = f"a path below {self._below(self.root)}"
-        if not inside:
-            return below_root, f"{name!r}, which leads out of it", ""
+        paths = [Path(os.path.normpath(place / name)) for place in self.places]
+        tops = self.places if self.below_places else (self.root,)
+        below = " or ".join(dict.fromkeys(map(self._below, tops)))
+        outside = f"a path below {below}", f"{name!r}, which leads out of it", ""
+        inside = [path for path in paths if any(map(path.is_relative_to, (self.root, *self.places)))]
+        if Path(name).is_absolute() or not inside:
+            return outside
         here = next(filter(_EXISTS[self.kind], inside), None)
         if here is None:
             hint = did_you_mean(name, dict.fromkeys(self._neighbours(name)))
             return f"a {self.kind}: {self._listed(name)}", f"{name!r}, which is not there", hint
-        if self.below_places and not any(here.is_relative_to(place) for place in self.places):
-            return f"a path below {self._listed('')}", f"{name!r}, which leads out of them", ""
         # A link out of all of them would copy what is not the project's.
         real = Path(os.path.realpath(here))
-        if not any(real.is_relative_to(os.path.realpath(top)) for top in (self.root, *self.places)):
-            return below_root, f"{name!r}, a link out of it", ""
-        return here
+        is_inside = any(real.is_relative_to(os.path.realpath(top)) for top in (self.root, *self.places))
+        return here if is_inside and any(map(here.is_relative_to, (*tops, *self.places))) else outside
 
     def _listed(self, name: str) -> str:
         return " or ".join(dict.fromkeys(self._below(place / name) for place in self.places))

@@ -36,7 +36,7 @@ from pytest_agenteval.loop.improve.repository import (
     Repository,
     git_environment,
 )
-from pytest_agenteval.loop.todays_tasks import read_suites
+from pytest_agenteval.loop.todays_tasks import suite_with_tasks
 from pytest_agenteval.processes.files import POSIX
 from pytest_agenteval.processes.process_groups import GROUP, end_group
 from pytest_agenteval.records.record import FrozenValue
@@ -276,7 +276,7 @@ class RoundChange:
         return check_edit(repository, start, tree, self._pathspecs), ending
 
     def _searched(self, current: Round) -> Round:
-        suites = read_suites((self._old_tree / self._of.suite_file).parent)
+        suites = [suite_with_tasks(self._old_tree / self._of.suite_file)]
         # Only what this round added: an earlier leak is no fault of the agent.
         every = prompt_leaks(self._texts(current.base), self._texts(current.commit), suites)
         leaks = [leak for leak in every if leak.added]
