@@ -6,7 +6,6 @@ together: as steps, each reply with what it took, each call with what came of it
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, takewhile
@@ -17,6 +16,7 @@ from pytest_agenteval.records.evidence import Check, Grade
 from pytest_agenteval.records.explanation import ending_reason, short_reason
 from pytest_agenteval.records.plan import Split, own_label
 from pytest_agenteval.records.record import Document, FrozenValue
+from pytest_agenteval.records.tool_spec import shown_value
 from pytest_agenteval.records.transcript import (
     Ask,
     Event,
@@ -430,7 +430,7 @@ def _call(step: ConversationCall) -> CallView:
     result = jsonable(call.result)
     # Calls that a task's history holds were not carried out here: only messages tell their results.
     if step.execution is None:
-        result, reply = _parsed(reply), ""
+        result, reply = shown_value(reply) or None, ""
     return _view(
         CallView,
         call,
@@ -447,15 +447,7 @@ def _repeats_result(reply: str, call: ToolCall, result: Any) -> bool:
         return True
     if error := call.error:
         return reply.strip() in (error.message.strip(), f"{error.type}: {error.message}".strip())
-    return not isinstance(result, str) and bool(_parsed(reply) == result)
-
-
-def _parsed(reply: str) -> Any:
-    """Give the value of a reply in JSON, else its text; None for an empty one."""
-    try:
-        return json.loads(reply)
-    except (ValueError, RecursionError):
-        return reply or None
+    return not isinstance(result, str) and bool(shown_value(reply) == result)
 
 
 Side: TypeAlias = tuple[Run, JournalEntry]
