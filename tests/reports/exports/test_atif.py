@@ -178,41 +178,6 @@ def test_a_file_stays_in_its_folder_whatever_a_task_is_called(task: str) -> None
     assert path != trial_path("../r", replace(TALK, key=TALK.key._replace(task=f"{task}!")), ".json")
 
 
-ODD_VALUES: dict[str, Callable[[dict[str, Any]], Any]] = {
-    "role": lambda line: line["messages"][0].update(role="critic"),
-    "content": lambda line: line["messages"][0].update(content=None),
-    "turn": lambda line: line["messages"][0].update(turn="one"),
-    "tool": lambda line: line["calls"][0].update(tool=7),
-    "args": lambda line: line["calls"][0].update(args=[1]),
-    "started": lambda line: line["calls"][0].update(started="soon"),
-    "events": lambda line: line.update(events=[{"at": 0, "kind": [], "text": "x"}]),
-    "state": lambda line: line.update(state=[1]),
-    "checks": lambda line: line["grades"][0].update(checks=[{"claim": 1, "passed": "x"}]),
-}
-WAYS = (["--as", "atif", "-o", "out"], ["--as", "otel", "-o", "out"], ["-o", "r.html"], ["-o", "r.md"])
-
-
-def test_a_value_that_no_record_holds_is_said_with_run_and_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Somebody edited a file: no export breaks, and each trial is named where it is left out."""
-    run = store_talks(tmp_path, *(replace(TALK, key=TALK.key._replace(task=name)) for name in ODD_VALUES))
-    monkeypatch.chdir(tmp_path)
-    for number, edit in enumerate(ODD_VALUES.values()):
-        edit_transcript(run, number, edit)
-
-    for way in WAYS:
-        assert main(["report", str(run.folder), *way]) == 0
-    main(["sql", "select count(*) from messages", str(run.folder)])
-    for name in ODD_VALUES:
-        main(["show", name, "--run", str(run.folder)])
-
-    err = capsys.readouterr().err
-    for name in ODD_VALUES:
-        lost = f"s/{name}[claude@short-2]: no transcript at transcripts-main.jsonl:"
-        assert all(f"{folder}: {lost}" in err for folder in (run.folder, run.folder.name)), name
-
-
 def test_roles_of_other_providers_are_ours(tmp_path: Path) -> None:
     """Runs of earlier versions hold them as an agent wrote them."""
     run = store_talks(tmp_path)
