@@ -8,14 +8,14 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import NamedTuple
 
 from pytest_agenteval.cassettes.http.patches import intercepted_requests
-from pytest_agenteval.cassettes.http.scope import NotRecorded, Scope
+from pytest_agenteval.cassettes.http.scope import NotRecorded
 from pytest_agenteval.cassettes.tape import Library
 from pytest_agenteval.chat.model_traffic import ModelTape, ModelTraffic
 from pytest_agenteval.engine.trial_resources import lazy_traffic, script_way
@@ -30,7 +30,7 @@ from pytest_agenteval.session.api.running import (
     script_command,
     script_environment,
 )
-from pytest_agenteval.text.errors import CassetteMiss, TrialBroken, UsageMistake, key_hint
+from pytest_agenteval.text.errors import CassetteMiss, UsageMistake, key_hint
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 from pytest_agenteval.tools.tool_tape import ToolTape
 
@@ -148,7 +148,8 @@ class Recording(AbstractContextManager["Recording"]):
         self.name, self._place = name, place
         began = time.monotonic()
         self._recorder = Recorder(lambda: time.monotonic() - began, place.prices)
-        self._open: AbstractContextManager[None] | None = None
+        self._tapes: RecordingTapes | None = None
+        self._saving, self._intercepting = ExitStack(), ExitStack()
         self._misses: list[CassetteMiss] = []
         self._counts = TapeCounts(), TapeCounts()
 
@@ -193,12 +194,18 @@ class Recording(AbstractContextManager["Recording"]):
         return self._counts
 
     def __enter__(self) -> Recording:
-        if self._open is not None:
+        if self._tapes is not None:
             raise UsageMistake(
                 f"record({self.name!r}) is entered a second time: each block needs one of its own"
             )
-        self._open = self._opened()
-        self._open.__enter__()
+        library = self._saving.enter_context(library_of(self._place))
+        self._saving.callback(library.save)
+        self._tapes = tapes = RecordingTapes(self._place, library, self._recorder)
+        self._scope = self._intercepting.enter_context(
+            intercepted_requests(
+                lambda: tapes.tools.of_agent, passing=self._place.live, traffic=tapes.traffic
+            )
+        )
         return self
 
     def __exit__(
@@ -208,7 +215,7 @@ class Recording(AbstractContextManager["Recording"]):
         # Raises CassetteMiss, or what else broke the recording, even where the code swallowed it.
         # No traceback through our code: the message says what is missing, and the block is the user's.
         __tracebackhide__ = True
-        if broken := self._close(kind, raised, trace):
+        if broken := self._close(raised):
             raise broken from None
 
     async def __aenter__(self) -> Recording:
@@ -219,60 +226,38 @@ class Recording(AbstractContextManager["Recording"]):
     ) -> None:
         """Close it, as at the end of a plain block."""
         __tracebackhide__ = True
-        if broken := self._close(kind, raised, trace):
+        if broken := self._close(raised):
             raise broken from None
 
-    def _close(
-        self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
-    ) -> TrialBroken | None:
+    def _close(self, raised: BaseException | None) -> BaseException | None:
         """Close it; give the error that ``__exit__`` is to raise, if any."""
         __tracebackhide__ = True
-        assert self._open is not None
-        try:
-            self._open.__exit__(kind, raised, trace)
-        except TrialBroken as broken:
+        assert self._tapes is not None
+        with self._saving:
+            self._intercepting.close()
+            is_error = isinstance(raised, Exception | NotRecorded)
+            broken = self._broken(self._tapes) if raised is None or is_error else None
+            self._counts = self._tapes.counts
+        if broken is not None:
             return broken.with_traceback(None)
+        plays = self._place.chat_mode in ("none", "off") and not self._place.live
+        if raised is not None and is_error and plays and (hint := key_hint(str(raised))):
+            raised.add_note(f"hint: {hint}")
         changed = sum(event.kind == CHANGED_PROMPT for event in self.transcript.events)
-        if changed and kind is None and not self._place.has_trial:
+        if changed and raised is None and not self._place.has_trial:
             replies = "1 reply was" if changed == 1 else f"{changed} replies were"
             text = f"record({self.name!r}): {replies} played that belong to another prompt"
             # At the line of the block: stack level 3 is the caller of __exit__.
             warnings.warn(f"{text}; record anew:  {self._place.ways.anew}", stacklevel=3)
         return None
 
-    @contextmanager
-    def _opened(self) -> Iterator[None]:
-        with library_of(self._place) as library:
-            tapes = RecordingTapes(self._place, library, self._recorder)
-            try:
-                with intercepted_requests(
-                    lambda: tapes.tools.of_agent, passing=self._place.live, traffic=tapes.traffic
-                ) as scope:
-                    try:
-                        yield
-                    except (Exception, NotRecorded) as raised:
-                        broken = self._broken(scope, tapes)
-                        if broken is None:
-                            plays = self._place.chat_mode in ("none", "off") and not self._place.live
-                            if plays and (hint := key_hint(str(raised))):
-                                raised.add_note(f"hint: {hint}")
-                            raise
-                        raise broken from None
-                broken = self._broken(scope, tapes)
-                if broken is not None:
-                    raise broken
-            finally:
-                self._counts = tapes.counts
-                library.save()
-
-    def _broken(self, scope: Scope, tapes: RecordingTapes) -> BaseException | None:
+    def _broken(self, tapes: RecordingTapes) -> BaseException | None:
         """Note the refused requests, and give what breaks the recording, if anything."""
-        if not self._misses:
-            tapes.traffic.close()
-            for request in tuple(scope.missed):
-                miss = tapes.tools.agents_miss(request)
-                self._recorder.add_miss(miss)
-                self._misses.append(miss)
+        tapes.traffic.close()
+        for request in tuple(self._scope.missed):
+            miss = tapes.tools.agents_miss(request)
+            self._recorder.add_miss(miss)
+            self._misses.append(miss)
         broken = self._recorder.broken or next(iter(self._misses), None)
         if isinstance(broken, CassetteMiss) and broken not in self._misses:
             self._misses.append(broken)
