@@ -114,10 +114,6 @@ def _recheck_options(config: pytest.Config, folder: Path, times: int) -> Iterato
             yield from (flag, str(value))
     if config.inipath is not None:
         yield from ("-c", str(config.inipath))
-    if getattr(option, "confcutdir", None):
-        yield f"--confcutdir={option.confcutdir}"
-    if getattr(option, "noconftest", False):
-        yield "--noconftest"
     yield f"--import-mode={option.importmode}"
     for row in Settings.rows():
         typed: Any = row.on_command_line(config)

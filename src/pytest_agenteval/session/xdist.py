@@ -74,16 +74,6 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
                 for other in self.nodes:
                     other.shutdown()
 
-    def mark_test_pending(self, item: str) -> None:
-        """Take a test back, to be run again."""
-        assert self.collection is not None
-        if self._has_started and TRIAL.search(item):
-            self._trials.insert(0, self.collection.index(item))
-            for node in self.node2pending:
-                self.check_schedule(node)
-        else:
-            super().mark_test_pending(item)
-
     def remove_node(self, node: Any) -> str | None:
         """Forget a worker; its queue goes to the others, except the test that it was running."""
         pending, collection = self.node2pending[node], self.collection or []

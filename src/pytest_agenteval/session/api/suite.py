@@ -28,9 +28,9 @@ class CodePlace(FrozenValue, frozen=True):
         return f"{short_path(self.file)}:{self.line}"
 
 
-def calling_place(depth: int = 2) -> CodePlace:
-    """Give the line that called the caller of this function, or one so many frames up."""
-    frame = sys._getframe(depth)
+def calling_place() -> CodePlace:
+    """Give the line that called the caller of this function."""
+    frame = sys._getframe(2)
     return CodePlace(Path(frame.f_code.co_filename), frame.f_lineno)
 
 
