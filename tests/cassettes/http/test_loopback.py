@@ -42,6 +42,9 @@ class Slow(Answers):
             self._stream(thinks=place == "/v1/thinking")
         elif place == "/v1/parrot":
             self._say_key_in_parts()
+        elif place == "/v1/broken":
+            self.wfile.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n")
+            self.close_connection = True
         elif place == "/v1/never":
             self.server.asked.append(self.path)  # type: ignore[attr-defined]  # a list of ours
             self.server.arrived.set()  # type: ignore[attr-defined]  # an event of ours
@@ -226,6 +229,19 @@ def test_the_first_word_of_a_stream_is_not_its_head(
         response.read()
 
     assert seconds[0] >= 0.2
+
+
+def test_a_stream_that_breaks_off_is_a_failure_live_and_in_a_replay(
+    tmp_path: Path, provider: Provider
+) -> None:
+    """A program sees that it is not whole; a replay answers that the provider did not."""
+    with trial(tmp_path, provider.base) as (address, scope), pytest.raises(http.client.IncompleteRead):
+        Program(address).ask("/broken", b"{}")
+    assert scope.recorded == 1
+
+    with trial(tmp_path, provider.base, "none") as (address, _):
+        told = Program(address).ask("/broken", b"{}")
+    assert (told.status, b"did not answer: http.client.IncompleteRead" in told.body) == (502, True)
 
 
 def test_a_program_that_ends_with_its_streams_last_word_has_all_of_it_recorded(
