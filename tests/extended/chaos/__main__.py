@@ -20,7 +20,6 @@ from tests.extended.chaos.hostile import INPUTS, run_beside
 from tests.extended.chaos.kills import killed, kills
 from tests.extended.chaos.providers import storm
 from tests.extended.chaos.ray_kills import has_ray, ray_killed, ray_kills
-from tests.extended.chaos.resumes import resumed, resumes
 from tests.extended.chaos.shards import four_shards
 from tests.extended.chaos.surroundings import SURROUNDINGS
 from tests.extended.chaos.table import group_rows, write_table
@@ -40,9 +39,7 @@ class Scenario(NamedTuple):
 def scenarios(count: int, trials: int, seed: int) -> Iterator[Scenario]:
     """Give every scenario."""
     for kill in kills(count, trials, seed):
-        yield Scenario("killed", str(kill), partial(killed, kill=kill, trials=trials))
-    for kill in resumes(count, trials, seed):
-        yield Scenario("killed and resumed", f"resumed: {kill}", partial(resumed, kill=kill, trials=trials))
+        yield Scenario("killed and resumed", str(kill), partial(killed, kill=kill, trials=trials))
     for ray_kill in ray_kills(count // 2, trials, seed):
         carry_out = partial(ray_killed, kill=ray_kill, trials=trials)
         yield Scenario("killed on a Ray cluster, and resumed", str(ray_kill), carry_out)

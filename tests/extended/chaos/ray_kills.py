@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.extended.chaos.kills import RESUME, paid_again, unlike_one_run
 from tests.extended.chaos.project import (
     AT_ONCE,
     PATIENCE_S,
@@ -28,7 +29,6 @@ from tests.extended.chaos.project import (
     start,
     until,
 )
-from tests.extended.chaos.resumes import RESUME, paid_again, unlike_one_run
 from tests.extended.chaos.verdicts import Findings
 
 RAYS_AGENT = "DashboardAgent"

@@ -62,17 +62,9 @@ def pytest_agenteval_register(registry):
 
 
 def test_a_killed_run_keeps_what_was_answered(tmp_path: Path) -> None:
-    """Killed in the middle: every trial that was written down is whole, there, and asked for once."""
-    assert (
-        killed(
-            tmp_path / "project",
-            Kill(0, "process", signal.SIGKILL, 10),
-            trials=40,
-            conftest=ASKING,
-            agent="asking",
-        )
-        == []
-    )
+    """Killed in the middle and resumed: what was written down is whole, there, and asked for once."""
+    kill = Kill(0, "process", signal.SIGKILL, 10)
+    assert killed(tmp_path / "project", kill, trials=40, conftest=ASKING, agent="asking").wrong == []
 
 
 def test_a_run_too_slow_for_its_kill_is_no_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,6 @@ from pytest_agenteval.compare.verdict import Change, Verdict
 from tests.extended.simulations.broken import broken_by_chance
 from tests.extended.simulations.designs import BUCKETS, contradicts, false_verdicts
 from tests.extended.simulations.drift import PASS_FAIL, drifted
-from tests.extended.simulations.needed import comparisons
 from tests.extended.simulations.not_worse import BREAKS, claims_and_coverage
 from tests.extended.simulations.power import buckets_found, suites_found
 from tests.extended.simulations.score_model import (
@@ -125,13 +124,6 @@ def test_broken_tasks_are_expected() -> None:
     """In 400 comparisons chance breaks some hundred tasks of 41 x 3, and as many are expected."""
     broken, expected, _ = broken_by_chance(41, 3, 3, 400, seed=1)
     assert expected == pytest.approx(broken, rel=0.3)
-
-
-def test_the_smallest_visible_change_is_seen_four_times_of_five() -> None:
-    """Comparisons of a rise by 0.15 call about as much visible, and see it about as often."""
-    seen = comparisons("diffuse", 0.15, 41, 2, 100, seed=1)
-    assert seen.visible == pytest.approx(0.15, abs=0.02)
-    assert 65 <= seen.significant <= 92
 
 
 def test_runs_that_differ_are_told_from_those_that_do_not() -> None:
