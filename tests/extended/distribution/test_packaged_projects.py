@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import sys
 from pathlib import Path
 
+import jsonschema
 import pytest
 
+from pytest_agenteval.cli.schema import SCHEMA_NAMES, schema_named
 from tests.cli.test_init import PACKAGED, PROJECT, SETUPTOOLS, init
 from tests.journals import trials
 from tests.suites import write
@@ -55,3 +58,11 @@ def test_a_command_is_shown_in_other_languages(
     assert pytester.runpytest("evals", "--agent-record-chat=none", "-k", "sunday").ret == 0
 
     assert trials(pytester.path)["sunday"].score == 1.0
+
+
+@pytest.mark.parametrize("what", SCHEMA_NAMES)
+def test_each_schema_is_one_that_validators_take(what: str) -> None:
+    """Plain JSON, of the draft that it names."""
+    schema = json.loads(json.dumps(schema_named(what)))
+
+    jsonschema.validators.validator_for(schema, default=None).check_schema(schema)

@@ -1,7 +1,9 @@
-"""Ctrl-C ends a run whatever its agents, tools, graders and patterns are busy with."""
+"""Ctrl-C ends a run whatever it is busy with, with workers too; agents that end their process are named."""
 
 from __future__ import annotations
 
+import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,7 +14,10 @@ from typing import Any
 
 import pytest
 
-from tests.journals import journal, names
+from pytest_agenteval.store.run_reader import load_run
+from tests.greeters import latest_header, set_mood, task_names, write_tried_greeters
+from tests.journals import journal, names, run_folder
+from tests.session.test_interrupt import endless, evals, interrupted, start
 from tests.suites import suite, task, write
 
 pytest_plugins = ["pytester"]
@@ -221,3 +226,132 @@ def until_begun(root: Path, trials: int) -> None:
             return
         time.sleep(0.02)
     raise AssertionError("the run did not come up")
+
+
+@pytest.mark.posix
+def test_ctrl_c_with_workers(pytester: pytest.Pytester) -> None:
+    """The same where workers run the trials and the signal reaches the controller only."""
+    evals(pytester.path, task("good"), task("fine"), *(endless(f"t{n}") for n in range(6)))
+    pytest_run = start(pytester.path, "-p", "xdist.plugin", "-n2")
+    output = interrupted(pytester.path, pytest_run, finished=2)
+    assert pytest_run.returncode == 2
+    assert sorted(names(journal(pytester.path, "finished"))) == ["fine-1", "good-1"]
+    assert "demo with scripted" in output
+    assert re.search(r"(?m)^  \d not run$|^  6 begun and not ended", output)
+    assert (pytester.path / "j.xml").exists()
+
+
+NIGHT = task_names("night")
+
+
+@pytest.mark.posix
+@pytest.mark.parametrize("mood", ["slow", "slow again"])
+def test_ctrl_c_stays_an_interrupted_run(pytester: pytest.Pytester, mood: str) -> None:
+    """While trials run, and while broken ones are tried again: exit status 2, and nothing is judged."""
+    write_tried_greeters(pytester, {"recheck": 2, "errored": 0.5})
+    started = pytester.path / "started"
+    conftest = pytester.path / "conftest.py"
+    when = "True" if mood == "slow" else "'--agent-gate=none' in sys.argv"
+    wait = f"""
+    if mood == 'asleep' and {when}:
+        import time
+        Path({str(started)!r}).touch()
+        time.sleep(60)
+"""
+    conftest.write_text(conftest.read_text().replace("    again =", f"{wait}    again ="))
+    set_mood(pytester.path, "asleep", NIGHT[:1])
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "evals",
+        "--repetitions=3",
+        "--agent-model=nop",
+        "--agent-baseline=latest",
+    ]
+    process = subprocess.Popen(command, cwd=pytester.path, stdout=subprocess.PIPE, start_new_session=True)
+    _wait_for(started)
+    os.killpg(process.pid, signal.SIGINT)
+    out = process.communicate(timeout=60)[0].decode()
+
+    assert process.returncode == pytest.ExitCode.INTERRUPTED
+    why = "the run was interrupted" if mood == "slow" else "the recheck was interrupted"
+    assert f"gate: not judged, {why}" in out
+    assert latest_header(pytester.path)["exit_status"] == 2
+
+
+def _wait_for(path: Path) -> None:
+    until = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+DEADLY = """
+import os
+import time
+
+from pytest_agenteval.records.evidence import Answer
+
+
+class Deadly:
+    async def run(self, task_input, ctx):
+        name = task_input["content"]
+        with open("order", "a") as order:
+            order.write(name + "\\n")
+        if name == "t1" and not os.path.exists("mended"):
+            time.sleep(0.5)
+            os._exit(7)
+        return Answer("Mina")
+
+
+def pytest_agenteval_register(registry):
+    registry.agent("deadly", Deadly)
+"""
+
+
+def test_trials_at_which_a_run_died_come_last_and_one_by_one(pytester: pytest.Pytester) -> None:
+    """What ends the process ends it again: all others have finished by then, and the run names it."""
+    root = pytester.path
+    tasks = {f"evals/t{n}.yaml": task(f"t{n}", agent="deadly", input={"content": f"t{n}"}) for n in range(6)}
+    write(
+        root, {"pytest.ini": "[pytest]\n", "evals/suite.yaml": suite(), "evals/conftest.py": DEADLY, **tasks}
+    )
+
+    died = pytester.runpytest_subprocess("evals", "--agent-concurrency=2")
+    again = pytester.runpytest_subprocess("evals", "--agent-concurrency=2", "--agent-resume")
+    third = pytester.runpytest_subprocess("evals", "--agent-concurrency=2", "--agent-resume")
+    finished = {entry.key.task for entry in load_run(run_folder(root)).entries}
+    (root / "mended").touch()
+    last = pytester.runpytest_subprocess("evals", "--agent-concurrency=2", "--agent-resume")
+
+    assert (died.ret, again.ret, third.ret, last.ret) == (7, 7, 7, 0)
+    named = "*a process died while these were running: *t1*; they run last, one by one"
+    again.stdout.fnmatch_lines([named])
+    third.stdout.fnmatch_lines(["*a process died while these were running: *t1*"])
+    assert finished == {f"t{n}" for n in range(6) if n != 1}
+    last.assert_outcomes(passed=6)
+    assert (root / "order").read_text().split().count("t1") == 4
+
+
+def test_a_trial_that_ended_a_worker_is_named_and_comes_last(pytester: pytest.Pytester) -> None:
+    """The run that lost a worker came to its end; it names the trial, not the items that waited behind it."""
+    root = pytester.path
+    tasks = {f"evals/t{n}.yaml": task(f"t{n}", agent="deadly", input={"content": f"t{n}"}) for n in range(6)}
+    write(
+        root, {"pytest.ini": "[pytest]\n", "evals/suite.yaml": suite(), "evals/conftest.py": DEADLY, **tasks}
+    )
+
+    first = pytester.runpytest_subprocess("evals", "-p", "xdist.plugin", "-n2")
+    (root / "order").unlink()
+    again = pytester.runpytest_subprocess("evals", "--agent-concurrency=2", "--agent-resume")
+    ran = (root / "order").read_text().split()
+
+    assert (first.ret, again.ret) == (1, 7)
+    named = "! greetings/t1?scripted-1? was running when its process ended; --agent-resume*"
+    unknown = "! 1 of greetings's 6 trials begun and interrupted: what they took is unknown"
+    first.stdout.fnmatch_lines([unknown, named])
+    again.stdout.fnmatch_lines(
+        ["*a process died while these were running: greetings/t1?scripted-1?; they run last*"]
+    )
+    assert ran[-1] == "t1"

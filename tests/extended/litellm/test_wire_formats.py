@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -15,7 +16,9 @@ import pytest
 from pytest_agenteval.cassettes.interaction import Request, Response, bytes_of
 from pytest_agenteval.cassettes.wire.classification import classify
 from pytest_agenteval.cassettes.wire.reader import read_reply, read_request
+from pytest_agenteval.records.plan import Via
 from tests.cassettes.wire.exchanges import Exchange, exchanges
+from tests.chat import test_asking, test_broken_installs, test_odd_replies, test_retries, test_streaming
 
 MODELS = {
     "openai.chat": "openai/gpt-4o",
@@ -146,3 +149,18 @@ def _understood(told: Any) -> tuple[str, list[tuple[str, Any]]]:
 def _counted(usage: Any) -> tuple[int, int, int]:
     cached = usage.prompt_tokens_details.cached_tokens if usage.prompt_tokens_details else 0
     return usage.prompt_tokens, usage.completion_tokens, cached or 0
+
+
+# litellm warns about its own code, which a run that turns warnings into errors would take for ours.
+WAYS: tuple[tuple[str, Via], ...] = (("openai", "litellm"), ("anthropic", "litellm"))
+
+for module in (test_asking, test_odd_replies, test_retries, test_streaming):
+    room = module.__name__.rpartition(".test_")[2]
+    tests = {name: test for name, test in vars(module).items() if name.startswith("test_")}
+    globals().update({f"{name}_{room}": test for name, test in tests.items()})
+
+
+def test_a_release_of_mcp_that_does_not_fit_is_named_at_once(tmp_path: Path) -> None:
+    """litellm imports it once tools are passed: nothing is sent, and the versions to install are named."""
+    broken = "raise ImportError(\"cannot import name 'CacheableResult' from 'mcp.types'\")"
+    test_broken_installs.check_broken_import(tmp_path, "mcp", broken, "CacheableResult")

@@ -15,14 +15,17 @@ import pytest
 from pytest_agenteval.engine import process_executor
 from pytest_agenteval.engine.executor import ExecutorContext, ExecutorReport, TrialRequest
 from pytest_agenteval.engine.process_executor import ProcessExecutor
+from pytest_agenteval.processes.process_groups import is_running
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask
 from pytest_agenteval.registry.registry import Registry
 from tests.agents.test_own_models import records_as_one_process, server, write_suite
 from tests.calibration.judges import found_in, project, rows
+from tests.cassettes.test_recording_processes import check_recorded, start
 from tests.engine.test_process_executor import CONFTEST, PROCESSES, add, looking, looking_project
 from tests.journals import finished
 from tests.loopback.model_server import ModelServer
 from tests.suites import import_multiprocessing, only_our_plugin, run, suite, task, write
+from tests.tools.mcp.test_served_tools import NOTED, SERVER, asking, served
 
 __all__ = ["server"]  # a fixture
 pytest_plugins = ["pytester"]
@@ -191,3 +194,57 @@ def test_an_agent_with_a_model_of_its_own_is_recorded_there(
     write_suite(pytester.path)
     records_as_one_process(pytester, "--agent-executor=processes:2")
     assert len(server.requests) == 4
+
+
+WAITS = """
+import time
+from pathlib import Path
+
+NOTES = Path({notes!r})
+
+
+def wait(task_input, ctx):
+    while "hangs" not in (NOTES.read_text() if NOTES.exists() else ""):
+        time.sleep(0.01)
+    return "no"
+
+
+def pytest_agenteval_register(registry):
+    registry.agent("waits", wait)
+"""
+
+
+def test_a_run_that_is_cut_short_leaves_no_server(pytester: pytest.Pytester) -> None:
+    """As by -x or Ctrl-C, which cancel what is under way."""
+    notes = pytester.path / "starts.txt"
+    files = {
+        "suite.yaml": served(where=NOTED).replace("STARTS_FILE", str(notes)),
+        "server.py": SERVER.read_text(encoding="utf-8"),
+        "conftest.py": WAITS.format(notes=str(notes)),
+        "a.json": asking(id="a", agent="waits"),
+        "b.json": asking("hang", id="b"),
+    }
+    write(pytester.path, {f"evals/{name}": content for name, content in files.items()})
+    run(pytester, "evals", "--agent-record=once", "-x").assert_outcomes(failed=1)
+    (line,) = (line for line in notes.read_text(encoding="utf-8").splitlines() if "hangs" in line)
+    processes = [int(number) for number in line.split()[1:]]
+    assert len(processes) == 2
+    assert not any(map(is_running, processes))
+
+
+@pytest.mark.parametrize(("mode", "more"), [("once", ()), ("all", ()), ("new_episodes", ("portable",))])
+def test_processes_that_record_one_file_at_once_lose_nothing(
+    tmp_path: Path, mode: str, more: tuple[str, ...]
+) -> None:
+    """Each saves twenty times meanwhile: all calls are kept, those of both once, and nothing else stays."""
+    path = tmp_path / "a.yaml"
+    started = time.time()
+    workers = [start(path, mode, me, started, *more) for me in (1, 2)]
+    for worker in workers:
+        assert worker.stdout is not None
+        assert worker.stdout.readline() == "open\n"
+    for worker in workers:
+        worker.communicate("go\n")
+        assert worker.returncode == 0
+
+    check_recorded(path)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import subprocess
+import sys
+import tomllib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -12,14 +16,26 @@ from typing import Any
 
 import pytest
 
+from pytest_agenteval.cli.schema import schema_named
+from pytest_agenteval.compare.comparison import RunComparison, compare_runs
+from pytest_agenteval.compare.pairing import compared_run
+from pytest_agenteval.loop.contamination import prompt_leaks
+from pytest_agenteval.loop.todays_tasks import suite_with_tasks
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.registry.installed import installed_registry
+from pytest_agenteval.reports.comparison_report import comparison_lines
 from pytest_agenteval.reports.leaderboard import scorecard_lines
 from pytest_agenteval.reports.run_screen import MOST_LINES, ScreenParts, screen_lines
 from pytest_agenteval.reports.run_view import view_of
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run, load_run
-from tests.suites import only_our_plugin
+from pytest_agenteval.tasks.documents import read_document
+from pytest_agenteval.tasks.file_names import find_suite, is_data_name
+from pytest_agenteval.tasks.load import load_suite, load_tasks
+from pytest_agenteval.text.errors import ProblemsFound
+from tests.benchmarks.test_planted_leaks import SUITES, prompts
+from tests.cli.test_schema import valid
+from tests.suites import only_our_plugin, run
 
 pytest_plugins = ["pytester"]
 
@@ -325,3 +341,104 @@ def test_workers_lose_no_trial_and_run_none_twice(
     assert set(counts.values()) == {1}
     assert {entry.key.repetition for entry in spread.entries} == {1, 2}
     assert _grades(spread).items() <= (_grades(oracle) | _grades(rules)).items()
+
+
+REPETITIONS = 3
+
+
+def test_pytest_without_a_path_collects_the_evals_too() -> None:
+    """``pytest -n 8 --repetitions 3``, as it stands in README: three trials of every task of each suite."""
+    ours = ("AGENTEVAL_", "PYTEST")
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    command = [sys.executable, "-m", "pytest", "--co", "-q", "-p", "pytest_agenteval.plugin"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    paths = project["tool"]["pytest"]["ini_options"]["testpaths"]
+    others = [path for path in paths if path != "tests"]
+    options = [f"--repetitions={REPETITIONS}", "-p", "no:cacheprovider", *others]
+
+    assert "tests" in paths
+    done = subprocess.run(
+        [*command, *options], cwd=ROOT, env=environ, capture_output=True, text=True, timeout=120
+    )
+
+    trials = re.findall(r"^evals/(\w+)/\S+\[rules-(\d)\]$", done.stdout, re.MULTILINE)
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert {suite for suite, _ in trials} == {"card", "pkm", "ko"}
+    counts = [sum(repetition == str(number) for _, repetition in trials) for number in (1, 2, 3)]
+    assert counts == [157, 157, 157]
+
+
+README = ROOT / "README.md"
+
+
+def test_compare_names_the_bucket_that_was_made_worse_and_no_other(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A player who no longer understands an opt-out: ``opt_out`` is worse, no other bucket is anything."""
+    only_our_plugin(monkeypatch)
+    for folder in ("evals/pkm", "fixtures/pkm"):
+        shutil.copytree(ROOT / folder, pytester.path / folder)
+    old = _compared_run(pytester, "old")
+    monkeypatch.setattr(
+        "pytest_agenteval.benchmarks.memex.rules._OPT_OUTS", re.compile("(?!)")
+    )  # nobody ever asks for nothing to be kept
+    comparison = compare_runs(
+        compared_run(load_run(old)), compared_run(load_run(_compared_run(pytester, "new")))
+    )
+
+    assert [change.name for change in comparison.worse] == ["pkm", "opt_out"]
+    assert comparison.better == ()
+    _nothing_else_moved(comparison)
+    assert _without_run_names(screen(comparison)) in _without_run_names(README.read_text(encoding="utf-8"))
+
+
+def screen(comparison: RunComparison) -> str:
+    """What a terminal of 100 columns shows."""
+    return "\n".join(line.text for line in comparison_lines(comparison, 100))
+
+
+def _without_run_names(text: str) -> str:
+    return re.sub(r"\d{8}-\d{6}-[0-9a-f]{4}", "RUN", text)
+
+
+def _nothing_else_moved(comparison: RunComparison) -> None:
+    (suite,) = comparison.suites
+    assert {change.verdict for change in suite.buckets if change.name != "opt_out"} == {"identical"}
+    assert suite.obstacles == ()
+
+
+def _compared_run(pytester: pytest.Pytester, name: str) -> Path:
+    result = run(pytester, "evals/pkm", "-q", f"--agent-results={name}")
+    assert result.ret == 0
+    (folder,) = (pytester.path / name).glob("2*")
+    return folder
+
+
+EVALS = ROOT / "evals"
+
+
+def test_our_own_evals_follow_the_schemas_and_are_read_without_a_problem() -> None:
+    """An editor that validates by the schema and our reader say the same of them: nothing."""
+    mistakes: list[str] = []
+    for path in sorted(EVALS.rglob("*")):
+        suite_file = find_suite(path.parent, EVALS)
+        if path == suite_file:
+            mistakes += [] if valid(schema_named("suite"), read_document(path).value) else [str(path)]
+        elif is_data_name(path.name) and "workspace" not in path.parts:
+            try:
+                tasks = load_tasks(path, load_suite(suite_file) if suite_file else None)
+            except ProblemsFound as found:
+                mistakes.append(str(found))
+                continue
+            mistakes += (
+                [] if not tasks or valid(schema_named("task"), read_document(path).value) else [str(path)]
+            )
+
+    assert mistakes == []
+
+
+def test_shipped_prompts_leak_nothing() -> None:
+    """With all of their lines new."""
+    for folder in SUITES.values():
+        assert prompt_leaks({}, prompts(), [suite_with_tasks(folder / "suite.yaml")]) == ()
