@@ -106,8 +106,9 @@ def test_every_problem_of_json_lines_is_told_at_once(here: Path) -> None:
     """File, line, key, what was expected, what was found, and what may have been meant."""
     path = here / "broken.jsonl"
     lines = [
-        '{"id": "a", "input": {"leter": "x"}, "output": 5, "scores": {"ordr": 1}}',
-        '{"id": "a", "input": "x", "output": "y", "scores": {"order": "high", "tone": true}}',
+        '{"id": "a", "input": {"leter": "x"}, "output": "y", "scores": {"ordr": 1}}',
+        '{"id": "a", "input": "x", "output": "y", "scores": {"tone": 2}, "scale": [1, 0]}',
+        '{"id": "a", "input": "x", "output": 5, "scores": {"order": "high", "tone": true}}',
         '{"input": "x", "output": "y", "scores": {}, "label_source": "humen", "extra": 1}',
         "[1]",
         '{"input": "x", "input": "y"}',
@@ -122,61 +123,54 @@ def test_every_problem_of_json_lines_is_told_at_once(here: Path) -> None:
 
     places = [problem.split(" | ")[0] for problem in problems]
     assert places == [
-        "broken.jsonl:1: output",
         "broken.jsonl:1: input.leter",
-        "broken.jsonl:1: input",
         "broken.jsonl:1: scores.ordr",
+        "broken.jsonl:1: input",
         "broken.jsonl:2: id",
-        "broken.jsonl:2: scores.order",
-        "broken.jsonl:2: scores.tone",
-        "broken.jsonl:3: extra",
-        "broken.jsonl:3: scores",
-        "broken.jsonl:3: label_source",
-        "broken.jsonl:4",
+        "broken.jsonl:2: scale",
+        "broken.jsonl:3: output",
+        "broken.jsonl:3: scores.order",
+        "broken.jsonl:3: scores.tone",
+        "broken.jsonl:4: scores",
+        "broken.jsonl:4: label_source",
+        "broken.jsonl:4: extra",
         "broken.jsonl:5",
         "broken.jsonl:6",
         "broken.jsonl:7",
-        "broken.jsonl:9: output",
-        "broken.jsonl:9: input",
+        "broken.jsonl:8",
+        "broken.jsonl:10: output",
     ]
-    assert "hint:     did you mean 'letter'?" in problems[1]
-    assert "hint:     did you mean 'order'?" in problems[3]
-    assert "found:    'a', which line 1 has too" in problems[4]
-    assert "did you mean 'human'?" in problems[9]
-    assert "the key 'input' a second time" in problems[11]
-    assert "NaN, which JSON does not know" in problems[12]
+    assert "hint:     did you mean 'letter'?" in problems[0]
+    assert "hint:     did you mean 'order'?" in problems[1]
+    assert "found:    'a', which line 1 has too" in problems[3]
+    assert "found:    1 and 0" in problems[4]
+    assert "the key 'input' a second time" in problems[12]
+    assert "NaN, which JSON does not know" in problems[13]
 
 
 def test_every_problem_of_a_csv_file_is_told_at_once(here: Path) -> None:
-    """Columns are named as they are written; a column that is missing is told once, for the first line."""
+    """Columns are named as they are written; where columns are wrong, no row is looked at."""
     path = here / "broken.csv"
-    path.write_text('input,score.ordr,tone,tone\n"x",1,2,\nx,1\ny,,high,\n', encoding="utf-8")
+    path.write_text('input,score.ordr,tone,tone\n"x",1,2,\nx,1\n', encoding="utf-8")
+    columns = problems_of(path)
+    path.write_text("input,output,tone\nx,y,2\nx,1\ny,z,high\n", encoding="utf-8")
+    rows = problems_of(path)
+    rubric = read_rubric(RUBRIC.replace("  reply:", "  notes: what is known\n  reply:") + "{{ notes }}")
+    path.write_text("input.letter,output,tone\nx,y,1\nx,z,1\n", encoding="utf-8")
+    with pytest.raises(ProblemsFound, match=r"broken.csv:1: input.notes\n.*a column input.notes"):
+        read_labels(path, rubric)
 
-    problems = problems_of(path)
-
-    assert [problem.split(" | ")[0] for problem in problems] == [
+    assert [problem.split(" | ")[0] for problem in columns] == [
         "broken.csv:1: score.ordr",
         "broken.csv:1: tone",
         "broken.csv:1: output",
+        "broken.csv:3",
+    ]
+    assert [problem.split(" | ")[0] for problem in rows] == [
         "broken.csv:2: tone",
         "broken.csv:3",
         "broken.csv:4: tone",
     ]
-
-
-def test_a_csv_file_without_what_the_rubric_shows(here: Path) -> None:
-    """A rubric that shows several values needs a column for each, and is told which."""
-    rubric = read_rubric(RUBRIC.replace("  reply:", "  notes: what is known\n  reply:") + "{{ notes }}")
-    path = here / "a.csv"
-    path.write_text("input.letter,output,tone\nx,y,1\nx,z,1\n", encoding="utf-8")
-
-    with pytest.raises(ProblemsFound) as found:
-        read_labels(path, rubric)
-
-    assert str(found.value) == (
-        "a.csv:1: input\n  expected: letter, notes: what the rubric shows\n  found:    no notes\n"
-        "  hint:     columns input.notes"
-    )
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ class LabelFile:
             return
         # Read twice: this call raises every problem, but its labels are on 0 to 1 and lack "cannot tell".
         read_labels_so_far(self.path, self._rubric, ZERO_TO_ONE)
-        rows = [row.parts for row in read_label_rows(self.path, self._rubric.names, [])]
+        rows = [row.parts for row in read_label_rows(self.path, self._rubric, [])]
         # How far two people agree can be measured only as long as each has a file of their own.
         others = {row.get("labeller", "") for row in rows} - {self.labeller}
         if others:

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from math import isfinite
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
+
+from msgspec import Meta
 
 from pytest_agenteval.graders.judge.rubric import Rubric
 from pytest_agenteval.graders.judge.verdicts import Judgement
@@ -17,15 +18,12 @@ from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.tasks.row_tables import Report, csv_lines, json_lines, read_text
-from pytest_agenteval.tasks.validation import value_text
+from pytest_agenteval.tasks.task_spec import Named, Number, Spec, expects
+from pytest_agenteval.tasks.validation import SpecRefused, problems_of, spec_of, value_text
 from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, did_you_mean
 
 LabelSource = Literal["human", "constructed"]
 SOURCES: tuple[LabelSource, ...] = get_args(LabelSource)
-
-ROW_KEYS = ("id", "input", "output", "scores", "scale", "label_source", "labeller", "note")
-NO_COLUMNS = ("scores", "scale")
-"""What a CSV file has no single column for."""
 
 JSON_LINES, CSV = (".jsonl", ".ndjson"), (".csv",)
 
@@ -90,33 +88,50 @@ def describe_label_sources(examples: Iterable[LabelledExample]) -> str:
     return f"{' and '.join(named)} {label}" if named else "no labels"
 
 
-class LabelRow(FrozenValue, frozen=True):
-    """One example as it was written: its line, its parts by key, and the column that each came from.
+class LabelSpec(Spec, frozen=True, kw_only=True):
+    """One example as its author writes it: a line of JSON, or a row of a CSV file."""
 
-    ``columns`` is empty for a line of JSON.
-    """
+    output: Annotated[str, expects("what is judged, as text")]
+    scores: Annotated[
+        Mapping[str, Number | None],
+        Meta(min_length=1),
+        expects("a number for one dimension or more, null for one that cannot be told"),
+    ]
+    input: Annotated[
+        str | Mapping[str, str], expects("what the rubric shows, by name; one text where it shows one")
+    ] = NOTHING
+    id: Annotated[Named, expects("a text that is not blank")] = ""
+    scale: Annotated[
+        tuple[Number, Number] | None, expects("a list of two numbers: the lowest label and the highest")
+    ] = None
+    label_source: Annotated[LabelSource, expects(" or ".join(SOURCES))] = "human"
+    labeller: Annotated[str, expects("a text: who gave the labels")] = ""
+    note: Annotated[str, expects("a text")] = ""
+
+
+ROW_KEYS = LabelSpec.__struct_fields__
+
+
+class LabelRow(FrozenValue, frozen=True):
+    """One example with its line, its parts by key, and the column of each in a CSV file."""
 
     line: int
     parts: Mapping[str, Any]
-    columns: Mapping[KeyPath, str]
+    columns: Mapping[KeyPath, str] = {}
 
-    def place(self, path: KeyPath) -> KeyPath:
-        """Name a part as its author finds it: by its column, or by its keys."""
-        column = self.columns.get(path)
-        return path if column is None else (column,)
+    def line_of(self, path: KeyPath) -> int:
+        return self.line
 
-    def is_of_all(self, path: KeyPath) -> bool:
-        """Whether a part is wrong in every row, because the CSV file has no column for it."""
-        if not self.columns:
-            return False
-        return path == ("input",) or not any(place[0] == path[0] for place in self.columns)
+    def problem(self, file: str, path: KeyPath, expected: str, found: str, hint: str = "") -> Problem:
+        """Make a problem of a part, named as its author finds it: by its column, or by its keys."""
+        place = (self.columns[path],) if path in self.columns else path
+        return Problem(file, self.line, place, expected, found, hint)
 
 
-def read_label_rows(path: Path, dimensions: Sequence[str], problems: list[Problem]) -> list[LabelRow]:
+def read_label_rows(path: Path, rubric: Rubric, problems: list[Problem]) -> list[LabelRow]:
     """Read the rows of a file that can be read; what is wrong with the others is added to ``problems``.
 
-    Raises ProblemsFound where nothing can be read at all. In a CSV file, columns named like one of the
-    ``dimensions`` hold its labels.
+    Raises ProblemsFound where nothing can be read at all.
     """
     suffix, file = path.suffix.lower(), short_path(path)
     if suffix not in (*JSON_LINES, *CSV):
@@ -130,33 +145,38 @@ def read_label_rows(path: Path, dimensions: Sequence[str], problems: list[Proble
     if suffix in CSV:
         lines = csv_lines(text, ",", report)
         names = [name.strip() for name in lines[0][1]] if lines else []
-        places = _column_places(names, dimensions, report)
-        return [_csv_row(line, names, places, cells) for line, cells in lines[1:]]
+        places = _column_places(names, rubric, report) if lines else {}
+        # Columns that are missing are missing in every row: only they are named then.
+        whole = () if any(problem.line == 1 for problem in problems) else lines[1:]
+        return [_csv_row(line, names, places, cells) for line, cells in whole]
     rows = []
     for line, value in json_lines(text, report):
         if isinstance(value, dict):
-            for key in (key for key in value if key not in ROW_KEYS):
-                hint = did_you_mean(key, ROW_KEYS)
-                report(line, f"one of {', '.join(ROW_KEYS)}", f"unknown key {key!r}", hint, (key,))
-            rows.append(LabelRow(line, value, {}))
+            rows.append(LabelRow(line, value))
         else:
             report(line, "an object with input, output and scores", value_text(value))
     return rows
 
 
-def _column_places(names: Sequence[str], dimensions: Sequence[str], report: Report) -> dict[str, KeyPath]:
-    """Give, by column, where a line of JSON would have what it holds; other columns are reported."""
-    singles = [key for key in ROW_KEYS if key not in NO_COLUMNS]
-    columns = (*singles, "input.NAME", *(f"score.{name}" for name in dimensions))
+def _column_places(names: Sequence[str], rubric: Rubric, report: Report) -> dict[str, KeyPath]:
+    """Give, by column, where a line of JSON would have what it holds; report others, and those it lacks."""
+    singles = [key for key in ROW_KEYS if key not in ("scores", "scale")]
+    columns = (*singles, "input.NAME", *(f"score.{name}" for name in rubric.names))
     places: dict[str, KeyPath] = {}
     for name in names:
-        place = _column_place(name, singles, dimensions)
+        place = _column_place(name, singles, rubric.names)
         if place is not None and place not in places.values():
             places[name] = place
             continue
         found = f"unknown column {name!r}" if place is None else f"a second column {name!r}"
         near = did_you_mean(name, columns) if place is None else ""
         report(1, f"one of {', '.join(columns)}", found, near, (name,))
+    needed: list[KeyPath] = [("input", name) for name in rubric.shows if name != rubric.output]
+    if len(needed) == 1 and ("input",) in places.values():
+        needed = []
+    for missing in (place for place in (("output",), *needed) if place not in places.values()):
+        name = ".".join(map(str, missing))
+        report(1, f"a column {name}", "none", path=(name,))
     return places
 
 
@@ -209,134 +229,74 @@ def read_labels(path: Path, rubric: Rubric, scale: Scale = ZERO_TO_ONE) -> tuple
 def read_labels_so_far(path: Path, rubric: Rubric, scale: Scale) -> tuple[LabelledExample, ...]:
     """Read as ``read_labels`` does, but allow a file that has no example yet."""
     problems: list[Problem] = []
-    rows = read_label_rows(path, rubric.names, problems)
-    reader = _Reader(path, rubric, scale, problems)
-    examples = [reader.example(row) for row in rows]
+    rows = read_label_rows(path, rubric, problems)
+    lines: dict[str, int] = {}
+    examples = []
+    for row in rows:
+        try:
+            spec = spec_of(LabelSpec, row.parts)
+        except SpecRefused:
+            document: Any = row
+            found = problems_of(LabelSpec, row.parts, document, file=short_path(path)).problems
+            problems += [
+                row.problem(each.file, each.path, each.expected, each.found, each.hint) for each in found
+            ]
+            continue
+        wrong = list(_mistakes(spec, row, rubric, spec.scale or scale, lines))
+        problems += [row.problem(short_path(path), *each) for each in wrong]
+        if not wrong and any(label is not None for label in spec.scores.values()):
+            examples.append(_example(spec, row, rubric, spec.scale or scale))
     # Problems of lines that cannot be read at all were found first: sorted, they stand where their line is.
     if problems:
         raise ProblemsFound(sorted(problems, key=lambda problem: problem.line or 0))
-    return tuple(example for example in examples if example.labels)
+    return tuple(examples)
 
 
-class _Reader:
-    """Reads rows for one rubric, and collects what is wrong with them."""
-
-    def __init__(self, path: Path, rubric: Rubric, scale: Scale, problems: list[Problem]) -> None:
-        self._file, self._rubric, self._scale, self._problems = short_path(path), rubric, scale, problems
-        self._given = [name for name in rubric.shows if name != rubric.output]
-        self._ids: dict[str, int] = {}
-
-    def example(self, row: LabelRow) -> LabelledExample:
-        """Give an example; where something is wrong, it lacks that part and a problem is added."""
-        output = self._text(row, ("output",), row.parts.get("output"), "what is judged, as text")
-        # No part of an example, but checked here: review reads it to know whose file it is.
-        self._text(row, ("labeller",), row.parts.get("labeller", ""), "a text: who gave the labels")
-        return LabelledExample(
-            id=self._id(row),
-            values={**self._input(row), self._rubric.output: output},
-            output=self._rubric.output,
-            labels=dict(self._labels(row)),
-            source=self._source(row),
-            note=self._text(row, ("note",), row.parts.get("note", ""), "a text"),
-        )
-
-    def _source(self, row: LabelRow) -> LabelSource:
-        # A row without it is a user's own, which people labelled.
-        value = row.parts.get("label_source", "human")
-        source = next((name for name in SOURCES if name == value), None)
-        if source is None:
-            hint = did_you_mean(value, SOURCES) if isinstance(value, str) else ""
-            self._wrong(row, ("label_source",), " or ".join(SOURCES), value_text(value), hint)
-        return source or "human"
-
-    def _id(self, row: LabelRow) -> str:
-        id = row.parts.get("id", f"line-{row.line}")
-        if not isinstance(id, str) or not id.strip():
-            self._wrong(row, ("id",), "a text that is not blank", value_text(id))
-            return ""
-        first = self._ids.setdefault(id, row.line)
-        if first != row.line:
-            self._wrong(row, ("id",), "an id of its own", f"{id!r}, which line {first} has too")
-        return id
-
-    def _input(self, row: LabelRow) -> dict[str, str]:
-        """Give the values that the rubric shows beside the output, by name."""
-        value, given = row.parts.get("input"), self._given
-        # Where the rubric shows one value only, its name need not be repeated in every line.
-        if isinstance(value, str) and len(given) == 1:
-            return {given[0]: value}
-        if "input" not in row.parts and not given:
-            return {}
-        if not isinstance(value, Mapping):
-            expected = f"an object with {', '.join(given)}: what the rubric shows"
-            found = value_text(value) if "input" in row.parts else "no input"
-            self._wrong(row, ("input",), expected, found, self._columns(row, given))
-            return {}
-        for name in value:
-            if name not in given:
-                self._unknown(row, ("input", name), "value", given)
-        missing = [name for name in given if name not in value]
-        if missing:
-            expected, found = f"{', '.join(given)}: what the rubric shows", f"no {', '.join(missing)}"
-            self._wrong(row, ("input",), expected, found, self._columns(row, missing))
-        shared = [name for name in given if name in value]
-        return {name: self._text(row, ("input", name), value[name], "a text") for name in shared}
-
-    def _labels(self, row: LabelRow) -> Iterator[tuple[str, float]]:
-        scores, names = row.parts.get("scores"), self._rubric.names
-        if not isinstance(scores, Mapping) or not scores:
-            found = value_text(scores) if "scores" in row.parts else "no scores"
-            self._wrong(row, ("scores",), f"a number for one or more of {', '.join(names)}", found)
-            return
-        low, high = self._scale_of(row)
-        for name, value in scores.items():
-            if name not in names:
-                self._unknown(row, ("scores", name), "dimension", names)
-            elif value is not None and self._is_label(row, name, value, low, high):
-                yield name, (value - low) / (high - low)
-
-    def _scale_of(self, row: LabelRow) -> Scale:
-        scale = row.parts.get("scale", self._scale)
-        if isinstance(scale, list | tuple) and len(scale) == 2 and all(map(_is_number, scale)):
-            low, high = scale
-            if low < high:
-                return low, high
-        self._wrong(row, ("scale",), "a list of two numbers, the lower one first", value_text(scale))
-        return self._scale
-
-    def _is_label(self, row: LabelRow, name: str, value: Any, low: float, high: float) -> bool:
-        number = _is_number(value)
-        if number and low <= value <= high:
-            return True
-        # A number past the scale is mostly one on another scale: the hint names both ways to set it.
-        expected = f"a number from {low:g} to {high:g}"
-        hint = "another scale is `scale: [1, 5]` in the calibration file, or --scale 1 5" if number else ""
-        self._wrong(row, ("scores", name), expected, value_text(value), hint)
-        return False
-
-    def _text(self, row: LabelRow, path: KeyPath, value: Any, expected: str) -> str:
-        if isinstance(value, str):
-            return value
-        self._wrong(row, path, expected, value_text(value) if path[0] in row.parts else f"no {path[0]}")
-        return ""
-
-    def _columns(self, row: LabelRow, names: Sequence[str]) -> str:
-        """Name the columns that a CSV file lacks; empty for JSON lines."""
-        return f"columns {', '.join(f'input.{name}' for name in names)}" if row.columns else ""
-
-    def _unknown(self, row: LabelRow, path: tuple[str, str], kind: str, names: Sequence[str]) -> None:
-        expected, found = f"one of {', '.join(names)}", f"the unknown {kind} {path[1]!r}"
-        self._wrong(row, path, expected, found, did_you_mean(path[1], names))
-
-    def _wrong(self, row: LabelRow, path: KeyPath, expected: str, found: str, hint: str = "") -> None:
-        unknown = bool(row.columns) and path[:-1] == ("input",) and path[-1] not in self._given
-        of_all = unknown or row.is_of_all(path)
-        # A column that is missing is missing in every row: one problem, on the line of the columns' names.
-        problem = Problem(self._file, 1 if of_all else row.line, row.place(path), expected, found, hint)
-        if not of_all or problem not in self._problems:
-            self._problems.append(problem)
+def _mistakes(
+    spec: LabelSpec, row: LabelRow, rubric: Rubric, scale: Scale, lines: dict[str, int]
+) -> Iterator[tuple[KeyPath, str, str, str]]:
+    """Find what rubric, scale and other lines refuse; ``lines`` has the line of each id so far."""
+    given = [name for name in rubric.shows if name != rubric.output]
+    shown = spec.input
+    if isinstance(shown, str):
+        shown = dict.fromkeys(given, shown) if len(given) == 1 else NOTHING
+    for kind, key, names, there in (
+        ("value", "input", given, shown),
+        ("dimension", "scores", rubric.names, spec.scores),
+    ):
+        for name in (name for name in there if name not in names):
+            unknown = f"the unknown {kind} {name!r}"
+            yield (key, name), f"one of {', '.join(names)}", unknown, did_you_mean(name, names)
+    if missing := [name for name in given if name not in shown]:
+        yield ("input",), f"{', '.join(given)}: what the rubric shows", f"no {', '.join(missing)}", ""
+    if spec.id and lines.setdefault(spec.id, row.line) != row.line:
+        yield ("id",), "an id of its own", f"{spec.id!r}, which line {lines[spec.id]} has too", ""
+    low, high = scale
+    if low >= high:
+        yield ("scale",), "two numbers, the lower one first", f"{low:g} and {high:g}", ""
+        return
+    for name, label in spec.scores.items():
+        if name in rubric.names and label is not None and not low <= label <= high:
+            # A number past the scale is mostly one on another scale: the hint names both ways to set it.
+            hint = "another scale is `scale: [1, 5]` in the calibration file, or --scale 1 5"
+            yield (
+                ("scores", name),
+                f"a number from {low:g} to {high:g}",
+                value_text(row.parts["scores"][name]),
+                hint,
+            )
 
 
-def _is_number(value: Any) -> bool:
-    # In Python True is an int, and a CSV cell "nan" is read as a float: neither is a label.
-    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+def _example(spec: LabelSpec, row: LabelRow, rubric: Rubric, scale: Scale) -> LabelledExample:
+    given = next((name for name in rubric.shows if name != rubric.output), "")
+    shown = {given: spec.input} if isinstance(spec.input, str) else spec.input
+    low, high = scale
+    labels = {name: (label - low) / (high - low) for name, label in spec.scores.items() if label is not None}
+    return LabelledExample(
+        id=spec.id or f"line-{row.line}",
+        values={**shown, rubric.output: spec.output},
+        output=rubric.output,
+        labels=labels,
+        source=spec.label_source,
+        note=spec.note,
+    )
