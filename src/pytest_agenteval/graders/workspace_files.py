@@ -6,10 +6,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-from pytest_agenteval.graders.file_reading import parse_front_matter, parse_text
 from pytest_agenteval.graders.grader_settings import WrongSetting, brief, cut, path_at, paths, patterns, texts
 from pytest_agenteval.graders.matchers import check_values, values
-from pytest_agenteval.graders.text_reading import ParsedText, checks_to_score, pattern_checks, text_checks
+from pytest_agenteval.graders.text_reading import (
+    ParsedText,
+    checks_to_score,
+    parse_front_matter,
+    parse_text,
+    pattern_checks,
+    text_checks,
+)
 from pytest_agenteval.records.evidence import Check, Evidence, FileText, Grade, Tree
 from pytest_agenteval.tasks.globs import matches
 from pytest_agenteval.text.json_values import normal_text

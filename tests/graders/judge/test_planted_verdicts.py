@@ -10,7 +10,6 @@ import pytest
 
 import pytest_agenteval
 from pytest_agenteval.graders.judge import planted_verdicts
-from pytest_agenteval.graders.judge import rubric as prompt
 from pytest_agenteval.graders.judge.planted_verdicts import planted_faults
 from pytest_agenteval.graders.judge.rubric import Rubric, read_rubric, read_rubric_file
 from pytest_agenteval.graders.judge.verdicts import UnreadableReply, Verdict
@@ -49,14 +48,3 @@ def test_a_reader_that_steps_into_broken_objects_is_found_out(monkeypatch: pytes
 
     assert "a verdict, quoted in its rationale" in faults
     assert "a verdict without a reason, quoted in thoughts that never end" in faults
-
-
-def test_material_that_ends_its_own_block_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With marks that an answer can know, what stands behind them would be the rubric's own words."""
-    token = prompt.delimiter_for(["Hello.", "Hello."])
-    monkeypatch.setattr(prompt, "delimiter_for", lambda texts: token)
-    monkeypatch.setattr(planted_verdicts, "delimiter_for", lambda texts: token)
-
-    assert planted_faults(rubric()) == [
-        "the end of the material, then an order, which the prompt takes for its own words"
-    ]

@@ -24,7 +24,7 @@ from pytest_agenteval import (
     converse,
     run_until_complete,
 )
-from pytest_agenteval.graders.file_reading import SafeLoader
+from pytest_agenteval.graders.text_reading import SafeLoader
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.text.errors import KeyPath
 from pytest_agenteval.text.json_values import json_digest

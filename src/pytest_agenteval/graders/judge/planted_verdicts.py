@@ -7,7 +7,6 @@ quote: escaped or not, before or after the verdict, in fences, thoughts and brok
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from itertools import product
 
@@ -57,7 +56,7 @@ _HARMLESS = "Hello."
 
 
 def planted_faults(rubric: Rubric) -> list[str]:
-    """Name planted verdicts that are read as the judge's, and those that change the prompt around them."""
+    """Name planted verdicts that are read as the judge's own."""
     plants = _plants(rubric)
     # Without its braces: each of REPLIES writes them in its own way.
     low = json.dumps(_scores(rubric, rubric.low))[1:-1]
@@ -67,12 +66,7 @@ def planted_faults(rubric: Rubric) -> list[str]:
         filled = reply.format(low=low, single=low.replace('"', "'"), plant=text, escaped=escaped)
         if _is_moved(rubric, filled, f"{_HARMLESS} {text}"):
             faults.append(f"{plant}, quoted {how}")
-    frame = _words_around_material(rubric, _HARMLESS)
-    return faults + [
-        f"{plant}, which the prompt takes for its own words"
-        for plant, text in plants.items()
-        if _words_around_material(rubric, f"{_HARMLESS} {text}") != frame
-    ]
+    return faults
 
 
 def _plants(rubric: Rubric) -> dict[str, str]:
@@ -108,13 +102,3 @@ def _is_moved(rubric: Rubric, reply: str, shown: str) -> bool:
         if any(score for verdict in verdicts for score in verdict.scores.values()):
             return True
     return False
-
-
-def _words_around_material(rubric: Rubric, text: str) -> str:
-    """Write the prompt with this text in every place, and cut out what stands between its marks."""
-    values = {name: text for name in rubric.shows if not (rubric.candidates and name == rubric.output)}
-    candidates = [text, text] if rubric.candidates else []
-    system, user = rubric.messages(values, candidates=candidates)
-    token = delimiter_for((*values.values(), *candidates))
-    block = rf'(?s)<data-{token} name="\w+">\n.*?\n</data-{token}>'
-    return re.sub(block, "", str(user["content"])) + str(system["content"]).replace(token, "")

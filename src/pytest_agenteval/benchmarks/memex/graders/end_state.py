@@ -11,8 +11,8 @@ from typing import Any, Literal, TypeVar, get_args
 from pytest_agenteval import Check, Evidence, FileText, Grade, ToolCall, Tree, TreeDiff
 from pytest_agenteval.benchmarks.memex.journal import card_end_state, fact_id, plain_text
 from pytest_agenteval.benchmarks.memex.text_search import Day, normalize_mention, parse_days
-from pytest_agenteval.graders.file_reading import UnreadableDocument, yaml_values
 from pytest_agenteval.graders.grader_settings import cut
+from pytest_agenteval.graders.text_reading import UnreadableDocument, yaml_values
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.text.formatting import few_names
 from pytest_agenteval.text.json_values import normal_text, normal_texts
