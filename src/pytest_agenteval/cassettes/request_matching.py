@@ -27,11 +27,17 @@ from pytest_agenteval.cassettes.interaction import (
 )
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.text.errors import UsageMistake, did_you_mean
-from pytest_agenteval.text.json_values import canonical_json, fold_compact, json_equal, number_of, text_digest
+from pytest_agenteval.text.json_values import (
+    canonical_json,
+    fold_compact,
+    json_equal,
+    number_of,
+    text_digest,
+    whole_numbers,
+)
 
 MATCHER_WORDS = ("exact", "folded", "ignore", "contains")
 MATCHER_RULES = "exact, folded, ignore, contains or {number: TOLERANCE}"
-_AS_THEY_ARE = frozenset({str, int, bool, type(None)})
 _NONE = object()
 
 
@@ -81,7 +87,7 @@ class ParamMatchers:
         """Give what accepted calls share: the parameters whose rule needs one value alone."""
         shared = {name: value for name, value in args.items() if name not in self._left_out}
         for name, value in shared.items():
-            shared[name] = _folded(value) if name in self._folded else _whole(value)
+            shared[name] = _folded(value) if name in self._folded else whole_numbers(value)
         return canonical_json(shared)
 
     def accepts(self, recorded: Mapping[str, Any], args: Mapping[str, Any]) -> bool:
@@ -110,18 +116,7 @@ def _folded(value: Any) -> Any:
     """Give texts without case, width and white space, also those in lists; other values stay."""
     if isinstance(value, str):
         return fold_compact(value)
-    return [_folded(item) for item in value] if isinstance(value, list | tuple) else _whole(value)
-
-
-def _whole(value: Any) -> Any:
-    """Write whole numbers one way: JSON knows one kind of number."""
-    if type(value) in _AS_THEY_ARE:
-        return value
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, Mapping):
-        return {name: _whole(item) for name, item in value.items()}
-    return [_whole(item) for item in value] if isinstance(value, list | tuple) else value
+    return [_folded(item) for item in value] if isinstance(value, list | tuple) else whole_numbers(value)
 
 
 def _numbers_apart(recorded: Any, argument: Any) -> Decimal:

@@ -280,6 +280,16 @@ def number_of(value: Any) -> Decimal | None:
     return Decimal(value)
 
 
+def whole_numbers(value: Any) -> Any:
+    """Write 5.0 as 5 within a JSON value, as clients in JavaScript and Go do."""
+    # Above 2**53 floats have no neighbours that differ by 1, and the whole number would be another one.
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and abs(value) < 2**53 else value
+    if isinstance(value, Mapping):
+        return {name: whole_numbers(it) for name, it in value.items()}
+    return list(map(whole_numbers, value)) if isinstance(value, list | tuple) else value
+
+
 def _is_list(value: Any) -> bool:
     return isinstance(value, list | tuple)
 

@@ -14,7 +14,13 @@ from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.records.replies import UNKNOWN, PricedApart, finish_of, split_thoughts
 from pytest_agenteval.records.tool_spec import parse_arguments
 from pytest_agenteval.records.transcript import ToolCall, ToolError, Usage
-from pytest_agenteval.text.json_values import canonical_json, compact_json, mend_surrogates, text_digest
+from pytest_agenteval.text.json_values import (
+    canonical_json,
+    compact_json,
+    mend_surrogates,
+    text_digest,
+    whole_numbers,
+)
 
 CALLS_MARK, OBSERVATION_MARK = "Calling tools:\n", "Observation:\n"
 _CODE = "python_interpreter"
@@ -188,17 +194,7 @@ def canonical_arguments(text: str) -> str:
     wrapped = args.get(_WRAPPED)
     if len(args) == 1 and isinstance(wrapped, str):
         return wrapped
-    return canonical_json(_whole_numbers(args))
-
-
-def _whole_numbers(value: Any) -> Any:
-    """Write 5.0 as 5, as clients in JavaScript and Go do when they send a call back."""
-    # Above 2**53 floats have no neighbours that differ by 1, and the whole number would be another one.
-    if isinstance(value, dict):
-        return {name: _whole_numbers(it) for name, it in value.items()}
-    if isinstance(value, list):
-        return list(map(_whole_numbers, value))
-    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
+    return canonical_json(whole_numbers(args))
 
 
 class ReplyParts(FrozenValue, frozen=True):

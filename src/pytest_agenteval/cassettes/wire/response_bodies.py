@@ -215,19 +215,7 @@ def _values(text: str, place: int) -> Iterator[Json]:
 _NEXT: Any = re.compile(r"[\s,]*(?=\{)")
 
 
-_GOOGLE_WORDS = {
-    400: "INVALID_ARGUMENT",
-    401: "UNAUTHENTICATED",
-    403: "PERMISSION_DENIED",
-    404: "NOT_FOUND",
-    409: "ABORTED",
-    429: "RESOURCE_EXHAUSTED",
-    499: "CANCELLED",
-    500: "INTERNAL",
-    501: "UNIMPLEMENTED",
-    503: "UNAVAILABLE",
-    504: "DEADLINE_EXCEEDED",
-}
+_GOOGLE_WORDS = {400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED"}
 
 
 def error_response(format: str, status: int, kind: str, message: str) -> Response:
