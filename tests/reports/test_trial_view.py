@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -233,6 +234,13 @@ def test_votes_on_several_candidates_name_the_candidate_of_each_score() -> None:
     (first, _) = view(grades=grades).grades[0].votes
     assert first.scores_text(60) == "own: tone 0.25, other: tone 0.50"
     assert judges_disagree(grades)
+
+
+@pytest.mark.parametrize("judgement", ["fine", {"votes": [True]}, {"votes": [{"scores": {"tone": "good"}}]}])
+def test_a_judgement_of_somebodys_own_shape_is_a_detail_like_others(judgement: Any) -> None:
+    """A grader's details are its author's own JSON: none of it is lost, and no view breaks on it."""
+    (grade,) = view(grades=(Grade("g", 0.5, "", details={"judgement": judgement}),)).grades
+    assert (grade.votes, grade.details) == ((), {"judgement": judgement})
 
 
 @given(st.lists(st.sampled_from("abc")), st.lists(st.sampled_from("abc")))

@@ -10,7 +10,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pytest_agenteval.compare.scoring.aggregates import pass_hat_k
 from pytest_agenteval.graders.judge.verdicts import mean_of_known
@@ -23,6 +23,7 @@ from pytest_agenteval.reports.run_view import (
     model_note,
     suite_views,
 )
+from pytest_agenteval.reports.trial_view import StoredVote, stored_votes
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_folder import RunFolder, RunModel
 from pytest_agenteval.store.run_reader import Run, load_run
@@ -294,24 +295,17 @@ def _tally(run: Run, trials: Sequence[JournalEntry]) -> TaskTally:
 def _is_split(run: Run, entry: JournalEntry) -> bool | None:
     """Whether judges disagreed if a trial passes; None where fewer than two could tell."""
     trial = run.trial_if_readable(entry)
-    verdicts = [
-        _judges_verdicts(grade.details["judgement"], grade.threshold)
-        for grade in (trial.grades if trial else ())
-        if "judgement" in grade.details
-    ]
+    grades = trial.grades if trial else ()
+    verdicts = [_judges_verdicts(stored_votes(grade), grade.threshold) for grade in grades]
     of_several = [set(passes) for passes in verdicts if len(passes) > 1]
     return any(len(passes) > 1 for passes in of_several) if of_several else None
 
 
-def _judges_verdicts(judgement: Mapping[str, Any], threshold: float) -> list[bool]:
-    """Give for each judge that could tell whether the grade would pass with this judge alone.
-
-    ``judgement`` is what ``Judgement.as_details`` gives.
-    """
-    votes = [vote["scores"].values() for vote in judgement["votes"]]
+def _judges_verdicts(votes: Iterable[StoredVote], threshold: float) -> list[bool]:
+    """Give for each judge that could tell whether the grade would pass with this judge alone."""
     # Scores of several candidates that were compared are no verdict on one of them.
-    of_one = [vote for vote in votes if not any(isinstance(score, Mapping) for score in vote)]
-    means = [mean_of_known(vote) for vote in of_one]
+    scores = [[each for each in vote.scores.values() if not isinstance(each, Mapping)] for vote in votes]
+    means = [mean_of_known(each) for each in scores]
     return [mean >= threshold - ROUNDING for mean in means if mean is not None]
 
 

@@ -12,10 +12,12 @@ from itertools import groupby, takewhile
 from math import inf
 from typing import Any, Literal, TypeAlias, TypeVar
 
+from msgspec import ValidationError
+
 from pytest_agenteval.records.evidence import Check, Grade
 from pytest_agenteval.records.explanation import ending_reason, short_reason
 from pytest_agenteval.records.plan import Split, own_label
-from pytest_agenteval.records.record import Document, FrozenValue
+from pytest_agenteval.records.record import Document, FrozenValue, from_builtins
 from pytest_agenteval.records.tool_spec import shown_value
 from pytest_agenteval.records.transcript import (
     Ask,
@@ -371,32 +373,42 @@ def _explaining_order(grade: Grade) -> tuple[int, float, float]:
 
 
 def _grade(grade: Grade) -> GradeView:
-    judgement = grade.details.get("judgement")
-    details = dict(grade.details)
+    votes, details = tuple(_votes_of(grade)), dict(grade.details)
     # The votes have a field of their own, and need not stand there twice.
-    if isinstance(judgement, Mapping):
-        details["judgement"] = {name: value for name, value in judgement.items() if name != "votes"}
-    return _view(
-        GradeView,
-        grade,
-        checks=tuple(sorted(grade.checks, key=lambda check: check.passed)),
-        votes=tuple(_votes_of(grade)),
-        details=jsonable(details),
-    )
+    if votes:
+        details["judgement"] = {name: each for name, each in details["judgement"].items() if name != "votes"}
+    checks = tuple(sorted(grade.checks, key=lambda check: check.passed))
+    return _view(GradeView, grade, checks=checks, votes=votes, details=jsonable(details))
+
+
+class StoredVote(FrozenValue, frozen=True):
+    """A vote as a grade's details hold it; of several candidates that were compared each has scores."""
+
+    scores: Mapping[str, float | None | Mapping[str, float | None]]
+    judge: str = ""
+    rationale: str = ""
+    problem: str = ""
+
+
+class _StoredJudgement(FrozenValue, frozen=True):
+    votes: tuple[StoredVote, ...]
+
+
+def stored_votes(grade: Grade) -> tuple[StoredVote, ...]:
+    try:
+        return from_builtins(_StoredJudgement, grade.details.get("judgement")).votes
+    # Details are an author's own JSON: anybody's grader may have a "judgement" of another shape.
+    except ValidationError:
+        return ()
 
 
 def _votes_of(grade: Grade) -> Iterator[VoteView]:
-    judgement = grade.details.get("judgement")
-    # Details are an author's own JSON: anybody's grader may have a "judgement" of another shape.
-    votes = judgement.get("votes") if isinstance(judgement, Mapping) else None
-    for vote in votes if isinstance(votes, Sequence) else ():
-        judge, rationale, problem = (str(vote.get(name, "")) for name in ("judge", "rationale", "problem"))
-        yield VoteView(judge, dict(_dimensions(vote.get("scores"))), rationale, problem)
+    for vote in stored_votes(grade):
+        yield VoteView(vote.judge, dict(_dimensions(vote.scores)), vote.rationale, vote.problem)
 
 
-def _dimensions(scores: Any) -> Iterator[tuple[str, float | None]]:
-    for name, score in scores.items() if isinstance(scores, Mapping) else ():
-        # Of several candidates that were compared each has scores of its own.
+def _dimensions(scores: Mapping[str, Any]) -> Iterator[tuple[str, float | None]]:
+    for name, score in scores.items():
         if isinstance(score, Mapping):
             yield from ((f"{name}: {dimension}", value) for dimension, value in score.items())
         else:
