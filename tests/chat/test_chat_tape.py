@@ -84,7 +84,7 @@ def test_a_recorded_chat_is_played_as_it_was(tmp_path: Path) -> None:
 
     assert played == [replace(reply, taped=True) for reply in live]
     assert not any(reply.taped for reply in live)
-    assert (tape.hits, tape.misses, tape.recorded) == (2, 0, 0)
+    assert (tape.tape.hits, tape.tape.misses, tape.tape.recorded) == (2, 0, 0)
     assert "두" in (tmp_path / "c.yaml").read_text(encoding="utf-8")
     assert "127.0.0.1" not in (tmp_path / "c.yaml").read_text(encoding="utf-8")
 
@@ -112,7 +112,7 @@ def test_a_miss_names_what_differs_and_how_to_record(
         talk(tape, NOBODY, **ask)
 
     assert RETRY in str(caught.value)
-    assert (tape.hits, tape.misses) == (0, 1)
+    assert (tape.tape.hits, tape.tape.misses) == (0, 1)
 
 
 def test_new_episodes_adds_and_all_records_anew(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_off_neither_plays_nor_records(tmp_path: Path) -> None:
     before = (tmp_path / "c.yaml").read_bytes()
     tape = tape_of(tmp_path / "c.yaml", "off")
     assert [reply.taped for reply in talk(tape, ScriptedChat(SCRIPT, "t"))] == [False, False]
-    assert (tape.hits, tape.misses, tape.recorded) == (0, 0, 0)
+    assert (tape.tape.hits, tape.tape.misses, tape.tape.recorded) == (0, 0, 0)
     assert (tmp_path / "c.yaml").read_bytes() == before
 
 

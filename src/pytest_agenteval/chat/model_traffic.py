@@ -61,36 +61,23 @@ class ModelTape:
     """
 
     def __init__(self, tape: Tape, retry_command: str, model_hosts: Collection[str] = ()) -> None:
-        self._tape, self._retry_command, self._model_hosts = tape, retry_command, model_hosts
+        self.tape, self._retry_command, self._model_hosts = tape, retry_command, model_hosts
         self._asks: dict[int, ModelRequest | None] = {}
         self._identities: dict[int, tuple[bool, str] | None] = {}
 
     @property
     def recording(self) -> bool:
         """Whether a request that was not replayed may be sent, and is recorded."""
-        return self._tape.recording
+        return self.tape.recording
 
     @property
     def name(self) -> str:
         """The name of the cassette's file."""
-        return self._tape.cassette.name
-
-    @property
-    def hits(self) -> int:
-        return self._tape.hits
-
-    @property
-    def misses(self) -> int:
-        """How many requests were neither replayed nor could be sent."""
-        return self._tape.misses
-
-    @property
-    def recorded(self) -> int:
-        return self._tape.recorded
+        return self.tape.cassette.name
 
     def find_ask(self, request: Request, ask: ModelRequest | None) -> RecordedReply | None:
         """Replay the reply to an ask, or give None; ``ask`` is the request as read, if it was read before."""
-        redacted = self._tape.cassette.redactor.request(request)
+        redacted = self.tape.cassette.redactor.request(request)
         # Cassettes hold redacted requests, so the redacted form is compared.
         if ask is None or (redacted.uri, redacted.body) != (request.uri, request.body):
             ask = self._read(redacted)
@@ -98,12 +85,12 @@ class ModelTape:
             return None
         # A client that asks for events cannot read a document, nor the other way round.
         identity = _identity(ask)
-        same = self._tape.find_next(lambda recorded: self._identity(recorded) == identity)
+        same = self.tape.find_next(lambda recorded: self._identity(recorded) == identity)
         if same is not None:
             return RecordedReply(same.response, prompt_differs=False)
         # Ids and dates in prompts differ from run to run, and agents that work side by side send requests in
         # changing order: a replay takes the most similar recording.
-        near = None if self.recording else self._tape.find_nearest(partial(self._nearness, ask))
+        near = None if self.recording else self.tape.find_nearest(partial(self._nearness, ask))
         return None if near is None else RecordedReply(near.response, prompt_differs=True)
 
     def _identity(self, recorded: Request) -> tuple[bool, str] | None:
@@ -137,16 +124,16 @@ class ModelTape:
 
     def find_other(self, request: Request) -> Response | None:
         """Replay the response to a request that is no ask, or give None; such requests have to be equal."""
-        interaction = self._tape.find((request,))
+        interaction = self.tape.find((request,))
         return None if interaction is None else interaction.response
 
     def record(self, request: Request, response: Response) -> None:
-        self._tape.record(request, response)
+        self.tape.record(request, response)
 
     def miss(self, request: Request) -> CassetteMiss:
         """Make the error that names the nearest recording, what differs, and how to record the request."""
-        self._tape.missed()
-        return self._tape.miss(request, self._retry_command)
+        self.tape.missed()
+        return self.tape.miss(request, self._retry_command)
 
 
 def _reply_format(ask: ModelRequest) -> tuple[str, str, bool]:

@@ -48,7 +48,7 @@ class ChatTape:
         retry_command: str,
         sends: bool = False,
     ) -> None:
-        self._tape, self._role, self._model, self._repetition = tape, role, model, repetition
+        self.tape, self._role, self._model, self._repetition = tape, role, model, repetition
         self._off, self._retry_command, self._sends = mode == "off", retry_command, sends
         self._params = {name: value for name, value in model.params.items() if name not in UNRECORDED_PARAMS}
         self._asks = 0
@@ -56,20 +56,7 @@ class ChatTape:
     @property
     def live(self) -> bool:
         """Whether an ask that was not replayed may be sent."""
-        return self._off or self._sends or self._tape.recording
-
-    @property
-    def hits(self) -> int:
-        return self._tape.hits
-
-    @property
-    def misses(self) -> int:
-        """How many asks were neither replayed nor could be sent."""
-        return self._tape.misses
-
-    @property
-    def recorded(self) -> int:
-        return self._tape.recorded
+        return self._off or self._sends or self.tape.recording
 
     def request(
         self,
@@ -97,16 +84,16 @@ class ChatTape:
         from pytest_agenteval.cassettes.interaction import chat_reply
 
         if self._sends:  # then it is no miss
-            found = self._tape.find((request,))
+            found = self.tape.find((request,))
             played = found.response if found else None
         else:
-            played = None if self._off else self._tape.play(request)
+            played = None if self._off else self.tape.play(request)
         return None if played is None else replace(_reply_from_json(chat_reply(played)), taped=True)
 
     def record(self, request: Request, reply: Reply) -> None:
         from pytest_agenteval.cassettes.interaction import chat_response
 
-        if not self._off and self._tape.recording:
+        if not self._off and self.tape.recording:
             calls = []
             for call in reply.calls:
                 args = {"args": dict(call.args)} if call.raw_args is None else {"raw_args": call.raw_args}
@@ -114,11 +101,11 @@ class ChatTape:
             fields: dict[str, Any] = {"text": reply.text, "calls": calls, "finish": reply.finish}
             fields |= {"reasoning": reply.reasoning, "first_token_s": reply.first_token_s}
             filled = {name: value for name, value in fields.items() if value or name == "text"}
-            self._tape.record(request, chat_response({**filled, "usage": reply.usage.to_json()}))
+            self.tape.record(request, chat_response({**filled, "usage": reply.usage.to_json()}))
 
     def miss(self, request: Request) -> CassetteMiss:
         """Make the error that names the nearest recording, what differs, and how to record this ask."""
-        return self._tape.miss(request, self._retry_command)
+        return self.tape.miss(request, self._retry_command)
 
 
 async def taped_ask(

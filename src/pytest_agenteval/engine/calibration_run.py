@@ -10,10 +10,9 @@ from msgspec.structs import replace
 
 from pytest_agenteval.calibration.calibration_file import CalibrationPlan
 from pytest_agenteval.calibration.labels import CalibrationAnswers, ExampleJudgement, LabelledExample
-from pytest_agenteval.chat.recording_chat import JudgeChat
 from pytest_agenteval.engine.executor import CalibrationRequest, CalibrationResult
 from pytest_agenteval.engine.tracebacks import exception_line, user_frames_first
-from pytest_agenteval.engine.trial_resources import TrialJudge, chat_cassette_file, open_chat
+from pytest_agenteval.engine.trial_resources import TrialJudge, chat_cassette_file, open_judge_chat
 from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.graders.judge.panel import ask_judges
 from pytest_agenteval.records.limits import Budget
@@ -99,8 +98,7 @@ def _judges(
     judges = []
     for model in plan.conditions.judges:
         role = f"{model.name}: {example.id}"
-        chat, tape = open_chat(model, plan, context, budget, recorder, role=role)
-        judges.append(TrialJudge(model, JudgeChat(chat, recorder=recorder, budget=budget, tape=tape)))
+        judges.append(TrialJudge(model, open_judge_chat(model, plan, context, budget, recorder, [], role)))
     return tuple(judges)
 
 

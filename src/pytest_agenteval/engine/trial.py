@@ -38,17 +38,18 @@ from pytest_agenteval.engine.grading import UNGRADED, GradingResult, has_acted, 
 from pytest_agenteval.engine.simulated_user import SimulatedUser, SimulatedUserBroken, UserTurns
 from pytest_agenteval.engine.tracebacks import exception_line, is_own_cancellation, user_frames_first
 from pytest_agenteval.engine.trial_resources import (
+    USER_ROLE,
     InterceptedRequests,
-    Tapes,
     TrialJudge,
     TrialJudges,
     cassette_files,
     chat_cassette_file,
     judge_role,
     open_chat,
+    open_judge_chat,
     open_model_traffic,
     open_tool_tape,
-    open_user_chat,
+    own_budget,
 )
 from pytest_agenteval.engine.worker_context import AgentInstance, WorkerContext
 from pytest_agenteval.graders.grader import JudgeUnavailable
@@ -85,6 +86,7 @@ from pytest_agenteval.tools.tool import compile_schemas, planned_faults
 from pytest_agenteval.tools.toolbox import ToolBox
 
 if TYPE_CHECKING:
+    from pytest_agenteval.cassettes.tape import Tape
     from pytest_agenteval.chat.model_traffic import ModelTraffic
     from pytest_agenteval.tools.mcp_tools import TrialServers
     from pytest_agenteval.tools.tool_tape import ToolTape
@@ -278,7 +280,7 @@ class _TrialRun:
         self.error: ErrorDetails | None = None
         self.tool_tape: ToolTape | None = None
         self.servers: TrialServers | None = None
-        self.chat_tapes: list[Tapes] = []
+        self.chat_tapes: list[Tape] = []
         # Set before the agent's clock starts; ``offered`` are its tools at that time.
         self.instance: AgentInstance
         self.ctx: AgentContext
@@ -461,8 +463,7 @@ class _TrialRun:
         """Make what the agent needs, and build its workspace: this takes none of the agent's seconds."""
         plan, task, context, recorder = self.plan, self.plan.task, self.context, self.recorder
         instance, user = self.instance, None
-        inner, chat_tape = open_chat(plan.model, plan, context, self.budget, recorder)
-        self.chat_tapes += [] if chat_tape is None else [chat_tape]
+        inner, chat_tape = open_chat(plan.model, plan, context, self.budget, recorder, self.chat_tapes)
         if tool_names := self._tool_names(instance.agent):
             box.offer_named(tool_names)
             compile_schemas(box.specs)
@@ -477,7 +478,10 @@ class _TrialRun:
             # Without a model to play the user, an offline agent gets the first message only.
             user_chat = None
             if plan.conditions.user is not None:
-                user_chat = open_user_chat(plan.conditions.user, plan, context, recorder, self.chat_tapes)
+                played_by, own = plan.conditions.user, own_budget(plan)
+                user_chat = open_judge_chat(
+                    played_by, plan, context, own, recorder, self.chat_tapes, USER_ROLE
+                )
             elif not plan.model.offline:
                 raise SimulatedUserBroken(
                     "the task has a `user`, and no model to play them; name one: --agent-user=MODEL"
@@ -571,7 +575,7 @@ class _TrialRun:
         )
 
 
-def _counts(*tapes: Tapes | ToolTape) -> TapeCounts:
+def _counts(*tapes: Tape | ToolTape) -> TapeCounts:
     if not tapes:
         return NO_TAPE
     hits, misses = sum(tape.hits for tape in tapes), sum(tape.misses for tape in tapes)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pytest_agenteval.cassettes.http.patches import intercepted_requests
 from pytest_agenteval.cassettes.http.scope import NotRecorded, Scope
@@ -26,18 +26,22 @@ from pytest_agenteval.records.transcript import JUDGE_ASK, USER_ASK, unanswered_
 from pytest_agenteval.tools.toolbox import ToolBox
 
 if TYPE_CHECKING:
+    from pytest_agenteval.cassettes.tape import Tape
     from pytest_agenteval.chat.chat import ProviderChat
-    from pytest_agenteval.chat.model_traffic import ModelTape, ModelTraffic
+    from pytest_agenteval.chat.model_traffic import ModelTraffic
     from pytest_agenteval.tools.tool_tape import ToolTape
 
 
-Tapes: TypeAlias = "ChatTape | ModelTape"
-
-
 def open_chat(
-    model: Model, plan: Plan, context: WorkerContext, budget: Budget, recorder: Recorder, role: str = "agent"
+    model: Model,
+    plan: Plan,
+    context: WorkerContext,
+    budget: Budget,
+    recorder: Recorder,
+    tapes: list[Tape],
+    role: str = "agent",
 ) -> tuple[Chat, ChatTape | None]:
-    """Return the chat for this model, and the tape with its replies, if there is one."""
+    """Return the chat for this model, and the recorded asks of its role, whose tape is added to ``tapes``."""
     if model.offline:
         return context.registry.model_factory(model.id)(model, plan), None
     if model.id == OWN_MODEL:
@@ -52,7 +56,7 @@ def open_chat(
         limiter=context.rate_limiter(model),
         note_unanswered=partial(_note_unanswered, recorder, role),
     )
-    return live, _open_chat_tape(model, plan, context, role)
+    return live, _open_chat_tape(model, plan, context, tapes, role)
 
 
 def _note_unanswered(recorder: Recorder, role: str, requests: int) -> None:
@@ -110,11 +114,14 @@ def chat_mode(plan: Plan) -> RecordMode:
     return "none" if Path(chat_cassette_file(plan)).is_file() else "off"
 
 
-def _open_chat_tape(model: Model, plan: Plan, context: WorkerContext, role: str) -> ChatTape | None:
+def _open_chat_tape(
+    model: Model, plan: Plan, context: WorkerContext, tapes: list[Tape], role: str
+) -> ChatTape | None:
     mode, cassette = chat_mode(plan), plan.task.cassette
     if mode == "off" or not cassette:
         return None
     tape = context.library.open(Path(chat_cassette_file(plan)), mode, "chat")
+    tapes.append(tape)
     return ChatTape(
         tape,
         role=role,
@@ -127,7 +134,7 @@ def _open_chat_tape(model: Model, plan: Plan, context: WorkerContext, role: str)
 
 
 def open_model_traffic(
-    plan: Plan, context: WorkerContext, budget: Budget, recorder: Recorder, tapes: list[Tapes]
+    plan: Plan, context: WorkerContext, budget: Budget, recorder: Recorder, tapes: list[Tape]
 ) -> ModelTraffic:
     """Return what reads and records the model requests that a trial's agent makes by itself.
 
@@ -139,7 +146,7 @@ def open_model_traffic(
     if mode != "off" and plan.task.cassette:
         opened = context.library.open(Path(chat_cassette_file(plan)), mode, "chat")
         tape = ModelTape(opened, _retry(plan, context, "--agent-record-chat=new_episodes"), hosts)
-        tapes.append(tape)
+        tapes.append(opened)
     options = ("--agent-live=1", "--agent-record-chat=once")
     if context.run.script is None:
         live, once = "--agent-live, or live: true in suite.yaml", options[1]
@@ -287,15 +294,25 @@ def _retry(plan: Plan, context: WorkerContext, option: str) -> str:
 _KEYWORD = re.compile(r"(?!(?:and|or|not|True|False|None)$)[\w:+.\\/-]+")
 
 
-def open_user_chat(
-    model: Model, plan: Plan, context: WorkerContext, recorder: Recorder, tapes: list[Tapes]
-) -> Chat:
-    """Return the chat of the model that plays the task's user, with a budget and a tape of its own."""
+def open_judge_chat(
+    model: Model,
+    plan: Plan,
+    context: WorkerContext,
+    budget: Budget,
+    recorder: Recorder,
+    tapes: list[Tape],
+    role: str,
+) -> JudgeChat:
+    """Return the chat of a judge, or of the model that plays the user, with recordings of its own role."""
+    chat, tape = open_chat(model, plan, context, budget, recorder, tapes, role)
+    event = USER_ASK if role == USER_ROLE else JUDGE_ASK
+    return JudgeChat(chat, recorder=recorder, budget=budget, tape=tape, role=role, event=event)
+
+
+def own_budget(plan: Plan) -> Budget:
+    """Return a budget beside the agent's: as many tokens and as much money as the trial itself may take."""
     limits = plan.task.limits
-    budget = Budget(Allowance(tokens=limits.tokens, cost_usd=limits.cost_usd))
-    chat, tape = open_chat(model, plan, context, budget, recorder, role=USER_ROLE)
-    tapes += [] if tape is None else [tape]
-    return JudgeChat(chat, recorder=recorder, budget=budget, tape=tape, role=USER_ROLE, event=USER_ASK)
+    return Budget(Allowance(tokens=limits.tokens, cost_usd=limits.cost_usd))
 
 
 USER_ROLE = "user"
@@ -321,11 +338,10 @@ class TrialJudges:
     that they are replayed from are added to ``tapes``.
     """
 
-    def __init__(self, plan: Plan, context: WorkerContext, recorder: Recorder, tapes: list[Tapes]) -> None:
+    def __init__(self, plan: Plan, context: WorkerContext, recorder: Recorder, tapes: list[Tape]) -> None:
         self._plan, self._context, self._recorder = plan, context, recorder
         self._tapes = tapes
-        limits = plan.task.limits
-        self._budget = Budget(Allowance(tokens=limits.tokens, cost_usd=limits.cost_usd))
+        self._budget = own_budget(plan)
         for model in plan.conditions.judges:
             if model.id == plan.model.id:
                 recorder.event("self_judged", f"{model.name} judges its own trial")
@@ -335,8 +351,8 @@ class TrialJudges:
         judges = []
         for model in self._plan.conditions.judges:
             role = judge_role(model.name, label)
-            chat, tape = open_chat(model, self._plan, self._context, self._budget, self._recorder, role=role)
-            self._tapes += [] if tape is None else [tape]
-            recorded = JudgeChat(chat, recorder=self._recorder, budget=self._budget, tape=tape, role=role)
-            judges.append(TrialJudge(model, recorded))
+            chat = open_judge_chat(
+                model, self._plan, self._context, self._budget, self._recorder, self._tapes, role
+            )
+            judges.append(TrialJudge(model, chat))
         return tuple(judges)

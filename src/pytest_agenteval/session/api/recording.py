@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from pytest_agenteval.cassettes.http.patches import intercepted_requests
 from pytest_agenteval.cassettes.http.scope import NotRecorded
-from pytest_agenteval.cassettes.tape import Library
+from pytest_agenteval.cassettes.tape import Library, Tape
 from pytest_agenteval.chat.model_traffic import ModelTape, ModelTraffic
 from pytest_agenteval.engine.trial_resources import lazy_traffic, script_way
 from pytest_agenteval.records.limits import Budget
@@ -105,10 +105,10 @@ class RecordingTapes:
     @property
     def counts(self) -> tuple[TapeCounts, TapeCounts]:
         """How requests met the cassettes: those of tools and others, then those of models."""
-        return _counts(self._tools), _counts(self._chat)
+        return _counts(self._tools), _counts(self._chat.tape if self._chat else None)
 
 
-def _counts(tape: ToolTape | ModelTape | None) -> TapeCounts:
+def _counts(tape: ToolTape | Tape | None) -> TapeCounts:
     return TapeCounts() if tape is None else TapeCounts(tape.hits, tape.misses, tape.recorded)
 
 
