@@ -301,7 +301,7 @@ def test_the_whole_reply_has_request_seconds(bench: Bench, wait: list[bytes | fl
     began = time.perf_counter()
     found = failed_attempt(bench, [*bench.events(ReplyPlan(text=LONG))[:4], *wait], request_seconds=0.4)
 
-    assert (found.cause, found.timed_out, found.retryable) == ("timeout", True, True)
+    assert (found.cause, found.retryable) == ("timeout", True)
     assert found.message == "timeout: no reply within 0.4 s"
     assert time.perf_counter() - began < 20
 

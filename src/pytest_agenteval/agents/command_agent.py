@@ -48,6 +48,7 @@ from pytest_agenteval.records.transcript import (
 )
 from pytest_agenteval.records.truncation import truncated
 from pytest_agenteval.text.errors import TrialBroken
+from pytest_agenteval.text.formatting import pluralize
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 from pytest_agenteval.text.secret_forms import worth_hiding
 from pytest_agenteval.tools.offered_tools import OfferedTools
@@ -437,9 +438,8 @@ class CommandTrial:
         if self._address is not None and (around := self._address.around):
             hosts = list(dict.fromkeys(around))
             named = ", ".join(hosts[:MOST_NAMED]) + (", …" if len(hosts) > MOST_NAMED else "")
-            many = "1 request" if len(around) == 1 else f"{len(around)} requests"
-            line = f"{many} went around the tapes and was refused: {named}"
-            record(AROUND, line if len(around) == 1 else line.replace(" was ", " were "), {"hosts": hosts})
+            many = pluralize(len(around), "request")
+            record(AROUND, f"{many} went around the tapes, and each was refused: {named}", {"hosts": hosts})
 
     def answer(self, user_messages: Sequence[str]) -> Answer:
         """Give the answer to the user's messages; raises what broke the trial, or AgentCrash.

@@ -41,6 +41,7 @@ from pytest_agenteval.records.replies import PricedApart
 from pytest_agenteval.records.tool_spec import shown_value
 from pytest_agenteval.records.transcript import Ask, ToolCall, ToolError, Usage, unanswered_usage
 from pytest_agenteval.text.errors import KeyPath, NoKey, ProviderDown, TrialBroken
+from pytest_agenteval.text.formatting import pluralize
 from pytest_agenteval.text.json_values import ABSENT, PathError, compact_json, parse_path, value_at
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 from pytest_agenteval.text.secret_forms import MARK
@@ -181,7 +182,7 @@ class AgentEndpoint:
                     await asyncio.sleep(wait_s)
 
     def _down(self, failed: AttemptFailed, attempts: int) -> ProviderDown:
-        tries = "1 attempt" if attempts == 1 else f"{attempts} attempts"
+        tries = pluralize(attempts, "attempt")
         running = "look at the log of its server" if failed.status else "see that its server runs"
         status = failed.status or 0
         advice = _ADVICE.get(404 if 300 <= status < 400 else status, running)

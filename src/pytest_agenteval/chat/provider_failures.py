@@ -73,7 +73,6 @@ class AttemptFailed(AgentEvalError):
         cause: str = "provider",
         retryable: bool = True,
         retry_after_s: float | None = None,
-        timed_out: bool = False,
         status: int | None = None,
         puts_off: bool = False,
     ) -> None:
@@ -81,7 +80,7 @@ class AttemptFailed(AgentEvalError):
         self.puts_off = puts_off
         self.message, self.cause, self.status = message, cause, status
         self.usage = NO_USAGE
-        self.retryable, self.retry_after_s, self.timed_out = retryable, retry_after_s, timed_out
+        self.retryable, self.retry_after_s = retryable, retry_after_s
 
 
 def litellm_failure(raised: Exception, timeout_s: float) -> AttemptFailed:
@@ -135,7 +134,6 @@ def failed_attempt(
         cause=cause,
         retryable=cause not in _LASTING,
         retry_after_s=wait_s,
-        timed_out=cause == "timeout",
         status=status,
         puts_off=cause == "rate_limit" or overloaded,
     )

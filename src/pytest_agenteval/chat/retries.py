@@ -19,6 +19,7 @@ from pytest_agenteval.records.plan import NO_PRICES, Model, Prices
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.text.errors import ProviderDown
+from pytest_agenteval.text.formatting import pluralize
 from pytest_agenteval.text.json_values import compact_json
 
 if TYPE_CHECKING:
@@ -178,7 +179,6 @@ class RetryingChat:
     def _message(self, failed: AttemptFailed, attempts: int) -> str:
         model = self._chat.model
         name = model.name if model.name == model.id else f"{model.name} ({model.id})"
-        tries = "1 attempt" if attempts == 1 else f"{attempts} attempts"
         variables, base = " or ".join(key_names(model)), model.params.get("api_base")
         if failed.cause == "auth" and variables:
             advice = f"check the key in {variables}"
@@ -188,7 +188,9 @@ class RetryingChat:
             advice = f"check that {base} can be reached"
         else:
             advice = _WHAT_TO_DO.get(failed.cause, "try again later")
-        return f"{name}: no reply after {tries}; last error: {failed.message}; {advice}"
+        return (
+            f"{name}: no reply after {pluralize(attempts, 'attempt')}; last error: {failed.message}; {advice}"
+        )
 
 
 class _AskProgress:

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from math import inf
 from typing import Any
@@ -46,30 +46,23 @@ from pytest_agenteval.text.errors import (
 )
 
 
-def recording_spans(scope: Scope, recorder: Recorder, *, set_up: bool) -> AbstractContextManager[None]:
+@contextmanager
+def recording_spans(scope: Scope, recorder: Recorder, *, set_up: bool) -> Iterator[None]:
     """Add the spans that begin inside to the transcript; if model requests were seen, only their times.
 
     ``set_up`` means that the suite requires OpenTelemetry: raises NotInstalled if it cannot be imported.
     """
+    attach: Callable[..., bool] | None = None
     # It costs nothing if the process does not use an OpenTelemetry SDK.
-    if not (set_up or "opentelemetry.sdk.trace" in sys.modules):
-        return nullcontext()
-    return _recording_spans(scope, recorder, set_up=set_up)
-
-
-@contextmanager
-def _recording_spans(scope: Scope, recorder: Recorder, *, set_up: bool) -> Iterator[None]:
-    try:
-        from pytest_agenteval.engine.otel_processor import PROCESSOR, attach
-    except ImportError as missing:
-        # What the process has loaded is not the SDK that we know, and the suite does not require one.
-        if not set_up:
-            yield
-            return
-        raise NotInstalled(
-            f"otel: true needs OpenTelemetry ({missing}): pip install 'pytest-agenteval[otel]'"
-        ) from None
-    if not attach(set_up=set_up):
+    if set_up or "opentelemetry.sdk.trace" in sys.modules:
+        try:
+            from pytest_agenteval.engine.otel_processor import PROCESSOR, attach
+        # What the process has loaded may not be the SDK that we know.
+        except ImportError as missing:
+            if set_up:
+                how = "pip install 'pytest-agenteval[otel]'"
+                raise NotInstalled(f"otel: true needs OpenTelemetry ({missing}): {how}") from None
+    if attach is None or not attach(set_up=set_up):
         yield
         return
     began_ns = time.time_ns() - round(recorder.at() * 10**9)

@@ -12,6 +12,7 @@ from typing import Any
 import pluggy
 
 from pytest_agenteval.text.errors import exception_text, with_causes
+from pytest_agenteval.text.formatting import pluralize
 
 OURS = str(Path(__file__).parent.parent) + os.sep
 # Frames of pluggy, which calls hooks, are not the user's code either.
@@ -74,8 +75,8 @@ def _without_ours(stack: Sequence[FrameSummary]) -> Iterator[FrameSummary]:
             left_out += 1
             continue
         if left_out:
-            frames = "1 frame" if left_out == 1 else f"{left_out} frames"
-            yield FrameSummary(OURS, 0, f"{frames} of pytest-agenteval", lookup_line=False, line="")
+            ours = f"{pluralize(left_out, 'frame')} of pytest-agenteval"
+            yield FrameSummary(OURS, 0, ours, lookup_line=False, line="")
         left_out = 0
         yield frame
 

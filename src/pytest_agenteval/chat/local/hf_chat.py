@@ -22,7 +22,7 @@ from pytest_agenteval.chat.local.generation import (
 from pytest_agenteval.chat.local.loading import Loading, loading_of, note_loading, request_params
 from pytest_agenteval.chat.local.written_calls import opening_of, read_reply_text
 from pytest_agenteval.chat.model_prices import with_own_price
-from pytest_agenteval.chat.provider_failures import AttemptFailed
+from pytest_agenteval.chat.provider_failures import AttemptFailed, no_reply_message
 from pytest_agenteval.processes.threads import close_at_end, in_daemon_thread
 from pytest_agenteval.records.plan import Model, own_price
 from pytest_agenteval.records.recorder import Recorder
@@ -114,7 +114,7 @@ class HfChat(ProviderChat):
         except NoTemplate as refused:
             raise _failed("bad_request", str(refused)) from None
         except TimeoutError:
-            raise _failed("timeout", f"no reply within {self._timeout_s:g} s", timed_out=True) from None
+            raise _failed("timeout", no_reply_message(self._timeout_s)) from None
         except OutOfMemory as full:
             raise _failed("provider", f"out of memory: {full}") from None
         except AttemptFailed:
@@ -184,9 +184,9 @@ def unknown_params(model: Model) -> list[str]:
     return params + [f"extra_body.{name}" for name in extra if name != TEMPLATE_KWARGS]
 
 
-def _failed(cause: str, message: str, *, timed_out: bool = False) -> AttemptFailed:
+def _failed(cause: str, message: str) -> AttemptFailed:
     # The same model would fail again: no failure here is worth another attempt.
-    return AttemptFailed(f"{cause}: {message}", cause=cause, retryable=False, timed_out=timed_out)
+    return AttemptFailed(f"{cause}: {message}", cause=cause, retryable=False)
 
 
 def _load_once(loading: Loading) -> None:

@@ -42,6 +42,7 @@ from pytest_agenteval.records.plan import Conditions, Plan
 from pytest_agenteval.records.trial import ErrorDetails, Trial
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.text.errors import Problem, UsageMistake
+from pytest_agenteval.text.formatting import pluralize
 
 if TYPE_CHECKING:
     from pytest_agenteval.engine.cluster.ray_cluster import RayCluster
@@ -126,7 +127,7 @@ class RayExecutor:
         self._turn = asyncio.Lock()
         self._failed = 0
         self._refusal: Exception | None = None
-        self._has_lost = self._has_had = self._is_closed = False
+        self._has_lost = self._has_had = False
         self._unfetched = 0
         self._cluster: RayCluster | None = None
         self._thread = DaemonThreads()
@@ -206,7 +207,6 @@ class RayExecutor:
 
     async def close(self) -> ExecutorReport:
         """Stop what is still running, fetch what was recorded, and leave the cluster."""
-        self._is_closed = True
         actors = [*self._actors, *([self._lone] if self._lone else [])]
         for place in self._places:
             place.cancel()
@@ -224,8 +224,8 @@ class RayExecutor:
         if self._failed >= MOST_FAILED and self._has_had:
             remarks.append(f"some actors never came up, and others did their work: {self._refusal}")
         if self._unfetched:
-            whose = "1 workspace" if self._unfetched == 1 else f"{self._unfetched} workspaces"
-            remarks.append(f"{whose} could not be brought home from actors, and cannot be looked at")
+            workspaces = pluralize(self._unfetched, "workspace")
+            remarks.append(f"{workspaces} could not be brought home from actors, and cannot be looked at")
         await self._disconnect()
         unsaved = dict.fromkeys([*self._unsaved, *self._home.problems])
         # An actor that is gone cannot say what it has played.

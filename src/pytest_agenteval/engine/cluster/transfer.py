@@ -26,6 +26,7 @@ from pytest_agenteval.records.plan import McpServer, PlannedTask
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.text.errors import Problem, ProblemsFound
+from pytest_agenteval.text.formatting import pluralize
 
 
 def make_folder(name: str, parent: str | None = None) -> Path:
@@ -209,7 +210,7 @@ class RecordingMerger:
         """Yield where the answers of actors to one request differed."""
         for name, dropped in sorted(self._dropped.items()):
             if dropped:
-                calls = f"{len(dropped)} recorded call{'' if len(dropped) == 1 else 's'}"
+                calls = pluralize(len(dropped), "recorded call")
                 yield f"{name}: actors have other answers to {calls}; those that came first are kept"
 
 

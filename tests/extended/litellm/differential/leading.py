@@ -151,7 +151,6 @@ def _failure(failed: AttemptFailed) -> Outcome:
         "status": failed.status,
         "puts_off": failed.puts_off,
         "retry_after_s": failed.retry_after_s,
-        "timed_out": failed.timed_out,
         "usage": failed.usage.to_json(),
     }
 
