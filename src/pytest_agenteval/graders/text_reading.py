@@ -147,7 +147,7 @@ def yaml_values(text: str) -> tuple[Any, ...]:
 
 
 class _Loader12(SafeLoader):
-    """PyYAML's safe loader with the scalars of YAML 1.2's core schema; numbers that begin with 0 stay texts."""
+    """The safe loader with the scalars of YAML 1.2's core schema; numbers that begin with 0 stay texts."""
 
 
 # A table of its own: without it, add_implicit_resolver would start from YAML 1.1's patterns.
