@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.loop.feedback.budget import estimate_tokens
 from pytest_agenteval.loop.feedback.content import (
     JSON_FILE,
     MARKDOWN_FILE,
@@ -150,31 +149,6 @@ def test_earlier_rounds_are_told_without_lines_that_quote_one(
     assert part.upper() not in last.diff
     assert part[:30] not in last.diff
     assert (last.summary, last.decision) == ("(a line that quotes a held-out task)", "kept")
-
-
-@pytest.mark.parametrize("budget", [1_500, 2_500, 12_000])
-def test_the_markdown_is_within_its_budget(run: Run, tmp_path: Path, budget: int) -> None:
-    """And uses most of it where more could be said; what is missing is listed, the worst bucket is there."""
-    made, _ = written(run, tmp_path, budget=budget)
-
-    text = (tmp_path / MARKDOWN_FILE).read_text(encoding="utf-8")
-    assert estimate_tokens(text) <= budget
-    assert bool(made.cuts) == (estimate_tokens(text) > 0.8 * budget) == (budget < 12_000)
-    assert all(f"`{cut.where}`: `{cut.what}`" in text for cut in made.cuts)
-    assert made.buckets[0].failing[0].sections[0].lines
-    scores = [bucket.score for bucket in (*made.buckets, *made.in_brief)]
-    assert scores == sorted(scores)
-
-
-def test_a_budget_that_is_too_small_is_refused_with_one_that_would_do(run: Run, tmp_path: Path) -> None:
-    """And that one does."""
-    with pytest.raises(
-        UsageMistake, match=r"--budget 300: too small to say anything; [\d,]+ tokens would do"
-    ) as refused:
-        written(run, tmp_path, budget=300)
-
-    enough = int(re.findall(r"([\d,]+) tokens", str(refused.value))[0].replace(",", ""))
-    assert written(run, tmp_path, budget=enough)[0].buckets
 
 
 def test_journals_without_splits_are_read_beside_the_task_files(

@@ -6,14 +6,13 @@ import argparse
 import json
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from inspect import signature
 from pathlib import Path
 from typing import Any
 
 from pytest_agenteval import (
     AgentEvalError,
-    Problem,
     ProblemsFound,
     Registry,
     UsageMistake,
@@ -25,8 +24,6 @@ from pytest_agenteval import (
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.store.imported_runs import leftover_lines, writing
 from pytest_agenteval.tasks.documents import read_document
-from pytest_agenteval.tasks.load import LoadedTask, load_suite, load_tasks
-from pytest_agenteval.tasks.referenced_files import workspace_layers
 from pytest_agenteval.tasks.suite_spec import Suite
 from pytest_agenteval.tasks.task_spec import SPELLINGS
 from pytest_agenteval.tasks.validation import SpecRefused, problems_of, spec_of
@@ -132,27 +129,27 @@ class MemexImporter:
         add_common_arguments(parser, "the suite's new folder; several suites become folders in it")
 
     def run(self, args: argparse.Namespace, registry: Registry) -> int:
-        """Import every suite below a folder and print what came of it; returns 1 where a task cannot run.
+        """Import every suite below a folder, and print what came of it and how to check it.
 
         A suite becomes the target itself, several become folders in it by their names. Raises UsageMistake or
         ProblemsFound before anything is written.
         """
-        source, target, all_run = Path(args.source), Path(args.to), True
+        source, target = Path(args.source), Path(args.to)
         if target.resolve().is_relative_to(source.resolve()):
             raise UsageMistake(f"--to {target}: expected a folder outside of {source}")
         with writing():
             suites = find_suites(source)
             places = _places(suites, target)
             _check_free(places, args.force)
-            imported = [
-                _import(suite, place, source, registry, args.mode)
+            lines = [
+                line
                 for suite, place in zip(suites, places, strict=True)
+                for line in _import(suite, place, source, registry, args.mode)
             ]
-        for lines, runs in imported:
-            print(*lines, sep="\n")
-            all_run = all_run and runs
+        print(*lines, sep="\n")
         print("Memex's texts are under GPL-3.0: the copies are for your own use, as the originals are.")
-        return 0 if all_run else 1
+        print(f"next: agenteval validate {target}")
+        return 0
 
 
 def _places(suites: Sequence[SourceSuite], target: Path) -> list[Path]:
@@ -178,10 +175,8 @@ def _check_free(places: Sequence[Path], force: bool) -> None:
             raise UsageMistake(f"imported before: {place}; --force replaces it")
 
 
-def _import(
-    suite: SourceSuite, place: Path, source: Path, registry: Registry, mode: str
-) -> tuple[list[object], bool]:
-    """Import a suite; give the lines that say so, and whether all of it can run."""
+def _import(suite: SourceSuite, place: Path, source: Path, registry: Registry, mode: str) -> list[str]:
+    """Import a suite; give the lines that say so."""
     # Written before all else: the mark lets the next import replace what Ctrl-C has left behind.
     ours = place / SUITE_FILE
     write_yaml(ours, suite.settings)
@@ -195,23 +190,39 @@ def _import(
     if mode != "default":
         for path in suite.tasks:
             _set_mode(place / path.relative_to(suite.folder), mode, registry)
-    fixtures: dict[str, None] = {}
-    problems: list[Problem] = []
-    for loaded_task in list(_tasks_of(suite, place, problems)):
-        fixtures |= dict.fromkeys(_copy_shared_tree(loaded_task, place, source))
-        problems += _task_problems(loaded_task, suite, place, registry)
-    broken = len({problem.file for problem in problems})
-    lines: list[object] = [*problems]
-    lines.append(f"{suite.name}: {len(suite.tasks)} task files, {broken} cannot run: {place}")
-    lines += [f"  {change}" for change in (*suite.changes, *fixtures)]
-    return [*lines, *leftover_lines(_foreign_files(suite.folder, place))], not problems
+    trees = _shared_trees(suite, source)
+    for name, tree in trees.items():
+        shutil.copytree(tree, place / name, dirs_exist_ok=True)
+    moved = [
+        f"{name}: from {tree.relative_to(source).as_posix()} to {place / name}"
+        for name, tree in trees.items()
+    ]
+    lines = [f"{suite.name}: {len(suite.tasks)} task files: {place}"]
+    lines += [f"  {change}" for change in (*suite.changes, *moved)]
+    return [*lines, *leftover_lines(_foreign_files(suite.folder, place, trees))]
 
 
-def _foreign_files(source: Path, place: Path) -> list[Path]:
+def _shared_trees(suite: SourceSuite, source: Path) -> dict[str, Path]:
+    """Give the starting trees of tasks that lie elsewhere in their folder, by the names that tasks have."""
+    trees: dict[str, Path] = {}
+    for task in (task for path in suite.tasks for task in _entries(path)):
+        name = (task.get("input") or {}).get("base_fixture")
+        # A name with .. in it could lead out of the new folder.
+        if isinstance(name, str) and name.strip() and ".." not in name and not (suite.folder / name).is_dir():
+            tree = next((path for path in sorted(source.rglob(Path(name).name)) if path.is_dir()), None)
+            trees |= {name: tree} if tree else {}
+    return trees
+
+
+def _foreign_files(source: Path, place: Path, trees: Iterable[str]) -> list[Path]:
     """Give the files that their folder does not hold: the user's own, or of a task that is no more."""
     there = (path for path in place.rglob("*") if path.is_file() and path.parent.name != "__pycache__")
-    own = place / SUITE_FILE
-    return sorted(p for p in there if p != own and not (source / p.relative_to(place)).is_file())
+    own = (place / SUITE_FILE, *(place / name for name in trees))
+    return sorted(
+        path
+        for path in there
+        if not (source / path.relative_to(place)).is_file() and not any(map(path.is_relative_to, own))
+    )
 
 
 def _set_mode(path: Path, mode: str, registry: Registry) -> None:
@@ -230,66 +241,3 @@ def _has_mode(grader: str, registry: Registry) -> bool:
         return "mode" in signature(registry.grader_factory(grader)).parameters
     except (AgentEvalError, TypeError, ValueError):
         return False
-
-
-def _tasks_of(suite: SourceSuite, place: Path, problems: list[Problem]) -> Iterator[LoadedTask]:
-    ours = load_suite(place / SUITE_FILE)
-    first: dict[str, LoadedTask] = {}
-    for path in suite.tasks:
-        try:
-            loaded = load_tasks(place / path.relative_to(suite.folder), ours, place)
-        except ProblemsFound as broken:
-            problems += broken.problems
-            continue
-        # Both tasks of one id are imported, and the second is named as a problem.
-        for loaded_task in loaded:
-            if first.setdefault(loaded_task.task.id, loaded_task) is not loaded_task:
-                duplicate = f"{loaded_task.task.id!r}, which is also in {first[loaded_task.task.id].file}"
-                expected = "an id that no other task of the suite has"
-                problems.append(_problem(loaded_task, ("id",), expected, duplicate))
-            yield loaded_task
-
-
-def _copy_shared_tree(loaded_task: LoadedTask, place: Path, source: Path) -> Iterator[str]:
-    """Copy a shared tree that lies elsewhere in their folder to where it is looked up."""
-    name = loaded_task.task.input.get("base_fixture")
-    if not isinstance(name, str) or not name.strip() or (place / name).is_dir():
-        return
-    tree = next((path for path in sorted(source.rglob(Path(name).name)) if path.is_dir()), None)
-    # A name with .. in it could lead out of the new folder.
-    if tree is not None and Path(name).parts and ".." not in Path(name).parts:
-        shutil.copytree(tree, place / name)
-        yield f"{name}: from {tree.relative_to(source).as_posix()} to {place / name}"
-
-
-def _task_problems(
-    loaded_task: LoadedTask, suite: SourceSuite, place: Path, registry: Registry
-) -> Iterator[Problem]:
-    settings = suite.settings
-    agent = loaded_task.task.agent or settings.get("agent") or settings.get("agent_name") or ""
-    if agent not in registry.agents:
-        expected = f"one of {', '.join(sorted(registry.agents))}"
-        yield _problem(loaded_task, ("agent",), expected, f"{agent!r}" if agent else "nothing says which")
-    try:
-        workspace_layers(loaded_task.task, place, loaded_task.file, place)
-    except ProblemsFound as broken:
-        yield from broken.problems
-    graders = sorted(name for name in registry.graders if not registry.group(name))
-    for index, grader in enumerate(loaded_task.task.graders):
-        where = ("graders", index)
-        if grader.name not in graders:
-            hint = did_you_mean(grader.name, graders)
-            yield _problem(loaded_task, (*where, "name"), "a known grader", repr(grader.name), hint)
-            continue
-        try:
-            registry.grader_factory(grader.name)(**grader.config)
-        except (AgentEvalError, TypeError, ValueError) as refused:
-            expected = "settings that the grader takes"
-            yield _problem(loaded_task, (*where, "config"), expected, str(refused))
-
-
-def _problem(
-    loaded_task: LoadedTask, path: tuple[str | int, ...], expected: str, found: str, hint: str = ""
-) -> Problem:
-    line = read_document(loaded_task.file).line_of(path)
-    return Problem(str(loaded_task.file), line, path, expected, found, hint)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from pytest_agenteval.cli.main import main
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.text.errors import ProblemsFound, UsageMistake
 from tests.benchmarks.ko_agentbench.importer.made_up_clone import agenteval_import, dump
@@ -151,9 +152,7 @@ def test_several_suites_become_folders_in_the_one_that_is_named(
     both_suites(memex)
     assert agenteval_import("memex", memex, "--to", tmp_path / "mine") == 0
     assert sorted(path.name for path in (tmp_path / "mine").iterdir()) == ["made_up_card", "made_up_pkm"]
-    assert f"made_up_card: 4 task files, 0 cannot run: {tmp_path / 'mine' / 'made_up_card'}" in (
-        capsys.readouterr().out
-    )
+    assert f"made_up_card: 4 task files: {tmp_path / 'mine' / 'made_up_card'}" in (capsys.readouterr().out)
 
 
 def test_an_import_says_how_its_graders_count(memex: Path, pytester: pytest.Pytester) -> None:
@@ -212,42 +211,40 @@ def test_what_is_written_otherwise_than_the_suite_file_says_is_told(
     suite_yaml = yaml.safe_load((tmp_path / "mine" / "suite.yaml").read_text("utf-8"))
     assert suite_yaml["defaults"]["clock"] == "2026-02-11T20:30:00+00:00"
     out = capsys.readouterr().out
-    assert "made_up_pkm: 1 task files, 0 cannot run" in out
+    assert "made_up_pkm: 1 task files: " in out
     assert "the clock stands at 2026-02-11T20:30:00+00:00, the day of its entries" in out
     assert "GPL-3.0" in out
 
 
-def test_a_shared_tree_that_lies_elsewhere_is_found(memex: Path, tmp_path: Path) -> None:
-    """A base fixture outside of the suite's folder is put where tasks look for it."""
+def test_a_shared_tree_that_lies_elsewhere_is_found(
+    memex: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A base fixture outside of the suite's folder is put where tasks look for it, as the import's own."""
     (suite_of(memex) / "_garden_pkm").rename(memex / "_garden_pkm")
 
     assert agenteval_import("memex", memex, "--to", tmp_path / "mine") == 0
+    assert agenteval_import("memex", memex, "--to", tmp_path / "mine", "--force") == 0
 
     assert (tmp_path / "mine" / "_garden_pkm" / "PKM" / "Areas" / "Garden.md").is_file()
+    assert "not of this import" not in capsys.readouterr().out
 
 
-def test_what_cannot_run_is_listed_with_its_reason(
+def test_what_cannot_run_is_said_by_the_command_that_it_ends_with(
     memex: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Unknown graders, settings that none takes, missing trees and broken JSON: each with file and line."""
+    """An unknown grader and broken JSON come over as they are; ``agenteval validate`` names both."""
     suite = suite_of(memex)
     pkm_task(suite, "odd/grader", graders=[{"name": "pkm_completeness"}])
-    pkm_task(suite, "odd/config", graders=[{"name": "pkm_no_overwrite", "config": {"marker": "x"}}])
-    pkm_task(suite, "odd/tree", input={"fact_id": FACT_ID, "content": NOTE, "base_fixture": "_nowhere"})
-    pkm_task(suite, "odd/twice", id="made_up_basil")
     (suite / "tasks" / "odd" / "json").mkdir()
     (suite / "tasks" / "odd" / "json" / "task.json").write_text('{\n "id": }', encoding="utf-8")
 
-    assert agenteval_import("memex", memex, "--to", tmp_path / "mine") == 1
+    assert agenteval_import("memex", memex, "--to", tmp_path / "mine") == 0
+    *_, last = capsys.readouterr().out.splitlines()
+    assert last == f"next: agenteval validate {tmp_path / 'mine'}"
 
-    out = capsys.readouterr().out
-    assert "made_up_pkm: 6 task files, 5 cannot run" in out
-    assert "graders[0].name" in out
+    assert main(last.split()[2:]) == 1
+    out = "".join(capsys.readouterr())
     assert "did you mean 'pkm_completion'?" in out
-    assert "graders[0].config" in out
-    assert "'marker'" in out
-    assert "_nowhere" in out
-    assert "which is also in" in out
     assert "json/task.json:2" in out
 
 
