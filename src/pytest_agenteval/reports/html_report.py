@@ -43,12 +43,10 @@ SCRIPTS = ("vendor/preact-htm.js", "text.js", "data.js", "charts.js", "trial.js"
 def page_environment() -> Environment:
     """Give the templates of all pages; a value that a template lacks is an error."""
     # Collecting tests must not load jinja2, and few runs write a page.
-    from jinja2 import DictLoader, Environment, StrictUndefined
+    from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    folder = files("pytest_agenteval").joinpath("reports/html/templates")
-    texts = {file.name: file.read_text(encoding="utf-8") for file in folder.iterdir() if file.is_file()}
     return Environment(
-        loader=DictLoader(texts),
+        loader=PackageLoader("pytest_agenteval.reports", "html/templates"),
         autoescape=True,
         finalize=_written_out,
         undefined=StrictUndefined,
