@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -56,9 +56,9 @@ def page_environment() -> Environment:
 
 
 def _written_out(value: Any) -> Any:
-    # Escapes characters that turn the writing direction or cannot be seen. What a template marks as safe,
-    # such as a script, is of another type than str and stays as it is.
-    return printable(value) if type(value) is str else value
+    # Hides secrets, and escapes characters that turn the writing direction or cannot be seen. What a template
+    # marks as safe, such as a script, is of another type than str and stays as it is.
+    return printable(KNOWN_SECRETS.text(value)) if type(value) is str else value
 
 
 def page_file(name: str) -> str:
@@ -85,8 +85,8 @@ def write_html(path: Path, source: ReportSource) -> None:
             .render(
                 index=index,
                 filters=row_filters(index),
-                rests_on=KNOWN_SECRETS.text("\n".join(basis)),
-                boards=KNOWN_SECRETS.value([table for board in boards for table in _tables(board)]),
+                rests_on="\n".join(basis),
+                boards=[table for board in boards for table in _tables(board)],
                 figure=format_figure,
                 ends=format_ends,
                 style=page_file("kit.css") + page_file("page.css"),
@@ -193,38 +193,36 @@ WHOLE = 3
 """Rows of a board that are about the suite as a whole, above its buckets."""
 
 
-def _tables(board: Leaderboard) -> Iterator[Fields]:
+class PageTable(NamedTuple):
+    """A table of a board; with a dot for each row, or with the shades of each column's cells."""
+
+    table: ReportTable
+    dots: Sequence[Fields | None] = ()
+    shades: Sequence[Sequence[float | None]] = ()
+
+
+def _tables(board: Leaderboard) -> Iterator[PageTable]:
     """Give the tables of a suite as the page shows them: its scorecard, or its models side by side."""
     if len(board.standings) == 1:
         for standing in board.standings:
             if standing.scorecard:
-                yield from map(_table, scorecard_tables(standing, standing.scorecard))
+                yield from map(PageTable, scorecard_tables(standing, standing.scorecard))
         return
-    first, *others = map(_table, leaderboard_tables(board))
+    first, *others = leaderboard_tables(board)
     # A row of a board with a scorecard is a model with one total: a dot. Else its columns are models, and its
     # rows buckets whose cells are shaded by their scores.
     if board.has_scorecard:
-        first["dots"] = list(map(_dot, board.standings))
+        yield PageTable(first, dots=list(map(_dot, board.standings)))
     else:
-        for column, standing in zip(first["columns"], board.standings, strict=True):
-            scores = {bucket.name: bucket.score for bucket in standing.view.rows}
-            shades = [_percent(scores.get(name)) for name in first["names"][WHOLE:]]
-            column["shades"] = [*[None] * WHOLE, *shades]
-    yield from (first, *others)
+        yield PageTable(
+            first, shades=[_shades(standing, first.names[WHOLE:]) for standing in board.standings]
+        )
+    yield from map(PageTable, others)
 
 
-def _table(table: ReportTable) -> Fields:
-    return {
-        "title": table.title,
-        "head": table.head,
-        "names": table.names,
-        "columns": [
-            {"title": column.title, "cells": column.cells, "shades": None} for column in table.columns
-        ],
-        "notes": [note.text for note in table.notes],
-        "caveats": table.caveats,
-        "dots": None,
-    }
+def _shades(standing: LeaderboardRow, names: Sequence[str]) -> list[float | None]:
+    scores = {bucket.name: bucket.score for bucket in standing.view.rows}
+    return [*[None] * WHOLE, *(_percent(scores.get(name)) for name in names)]
 
 
 def _dot(standing: LeaderboardRow) -> Fields | None:
