@@ -9,13 +9,18 @@ from typing import Any
 from xml.etree import ElementTree
 
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.store.run_reader import load_run
+from pytest_agenteval.store.run_reader import Run, load_run
 
 
 def run_folder(root: Path) -> Path:
     """Give the folder of the only run."""
     (folder,) = (root / ".agenteval" / "runs").glob("2*")
     return folder
+
+
+def latest_run(root: Path, name: str = "latest") -> Run:
+    """Read the latest run, or that of a name."""
+    return load_run(name, root / ".agenteval" / "runs")
 
 
 def journal(root: Path, kind: str) -> list[dict[str, Any]]:
@@ -43,7 +48,7 @@ def trials(root: Path) -> dict[str, Trial]:
 
 def trials_by_task(root: Path, run: str = "latest") -> dict[str, list[Trial]]:
     """Give the trials of each task in the latest run, or that of a name, by their repetitions."""
-    read = load_run(run, root / ".agenteval" / "runs")
+    read = latest_run(root, run)
     found: dict[str, list[Trial]] = {}
     for entry in sorted(read.entries, key=lambda entry: entry.key.repetition):
         found.setdefault(entry.key.task, []).append(read.trial(entry))

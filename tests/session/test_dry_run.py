@@ -120,16 +120,6 @@ def test_offline_models_and_recordings_cost_nothing_and_missing_keys_are_told(
     result.stdout.fnmatch_lines(["! --agent-model=openai/gpt-5-mini: no key: *"])
 
 
-def test_of_an_offline_model_judges_alone_are_paid(pytester: pytest.Pytester, server: ModelServer) -> None:
-    """What other models took of a task tells nothing of an agent that asks nobody; no grader, no judge."""
-    project(pytester, server)
-    run(pytester, "evals/one", "--agent-model=mine")
-
-    result = run(pytester, "evals/one", "--agent-dry-run", "--agent-model=rules", "--agent-judge=mine")
-
-    assert cells(result, "one[rules]") == ["3", "0", "$0"]
-
-
 def test_what_would_be_taken_over_costs_nothing(pytester: pytest.Pytester, server: ModelServer) -> None:
     """Of a run that goes on, and of a new one that takes trials over; neither changes a file."""
     project(pytester, server)

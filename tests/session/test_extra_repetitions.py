@@ -16,7 +16,7 @@ from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.store.run_documents import LOOKS
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.text.errors import UsageMistake
-from tests.journals import junit
+from tests.journals import junit, latest_run
 from tests.suites import run, write
 
 pytest_plugins = ["pytester"]
@@ -86,11 +86,6 @@ def improve(pytester: pytest.Pytester) -> None:
     (pytester.path / "moods.json").write_text(json.dumps(AFTER))
 
 
-def latest(root: Path) -> Run:
-    """Read the newest run."""
-    return load_run((root / ".agenteval/runs/latest").resolve())
-
-
 def trials(run: Run) -> dict[str, int]:
     """Count the trials of each suite."""
     counts = dict.fromkeys(SUITES, 0)
@@ -130,7 +125,7 @@ def test_more_is_tried_only_where_it_may_change_a_verdict(pytester: pytest.Pytes
     write(pytester.path, {"evals/conftest.py": FIXTURES, "conftest.py": CONFTEST + LOOKER})
     result = greet(pytester, "--repetitions=2..4", "--agent-baseline=latest", "--junitxml=j.xml")
 
-    run = latest(pytester.path)
+    run = latest_run(pytester.path)
     assert trials(run) == {"clear": 24, "alike": 18, "unclear": 48, "small": 12}
     readings = {"clear": "decided", "alike": "hopeless", "unclear": "open", "small": "few tasks"}
     assert {look.suite: look.reading for look in run.looks} == readings
@@ -170,7 +165,7 @@ def test_against_any_other_run_levels_are_plain_and_that_is_said(
     greet(pytester, "--repetitions=2")
     improve(pytester)
     greet(pytester)
-    name = load_run((pytester.path / ".agenteval/runs/latest").resolve()).looks[0].baseline
+    name = latest_run(pytester.path).looks[0].baseline
     other = next((pytester.path / "runs/other").glob("2*"))
 
     main(["compare", name, "latest"])
@@ -196,7 +191,7 @@ def test_the_most_trials_of_a_run_are_kept(pytester: pytest.Pytester) -> None:
     args = ("--repetitions=2..4", "--agent-baseline=latest", "--agent-max-trials=50")
     result = greet(pytester, *args)
 
-    run = latest(pytester.path)
+    run = latest_run(pytester.path)
     assert trials(run) == {"clear": 0, "alike": 0, "unclear": 24, "small": 12}
     out = " ".join(str(result.stdout).split())
     assert (
@@ -264,9 +259,9 @@ def look_at_own_baselines(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyP
 
     greet(pytester, f"--agent-executor={executor}")
 
-    looks = {look.suite: look.reading for look in latest(pytester.path).looks}
+    looks = {look.suite: look.reading for look in latest_run(pytester.path).looks}
     assert looks == {"clear": "no counterpart", "unclear": "open"}
-    assert trials(latest(pytester.path)) == {"clear": 24, "alike": 0, "unclear": 48, "small": 0}
+    assert trials(latest_run(pytester.path)) == {"clear": 24, "alike": 0, "unclear": 48, "small": 0}
 
 
 def test_the_first_failure_ends_a_run_before_the_look(pytester: pytest.Pytester) -> None:
@@ -278,9 +273,9 @@ def test_the_first_failure_ends_a_run_before_the_look(pytester: pytest.Pytester)
     result = greet(pytester, *args)
 
     assert result.ret in (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED)
-    assert latest(pytester.path).looks == ()
-    assert all(entry.key.repetition <= 2 for entry in latest(pytester.path).entries)
-    assert sum(group.trials for group in latest(pytester.path).planned) == 24
+    assert latest_run(pytester.path).looks == ()
+    assert all(entry.key.repetition <= 2 for entry in latest_run(pytester.path).entries)
+    assert sum(group.trials for group in latest_run(pytester.path).planned) == 24
 
 
 def test_selected_trials_are_looked_at_whatever_their_numbers(pytester: pytest.Pytester) -> None:
@@ -293,8 +288,8 @@ def test_selected_trials_are_looked_at_whatever_their_numbers(pytester: pytest.P
 
     assert sum("[nop-" in line for line in listed.outlines) == 48
     assert result.parseoutcomes()["xfailed"] == 12
-    assert {entry.key.repetition for entry in latest(pytester.path).entries} == {4}
-    assert latest(pytester.path).looks == ()
+    assert {entry.key.repetition for entry in latest_run(pytester.path).entries} == {4}
+    assert latest_run(pytester.path).looks == ()
 
 
 RANGE = ("--repetitions=2..4", "--agent-baseline=latest")

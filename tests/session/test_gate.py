@@ -20,7 +20,7 @@ from tests.greeters import (
     write_greeters,
     write_tried_greeters,
 )
-from tests.suites import run, suite, task, write
+from tests.suites import run, task, write
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("quick")
@@ -277,18 +277,6 @@ def test_a_recheck_that_cannot_be_run_breaks_the_gate(pytester: pytest.Pytester)
     assert gate_lines(result)[-1].startswith("gate: broken: recheck: pytest left no run (exit status 7)")
     assert result.ret == 1
     assert "Broken (all passed, now none does): night_0" in str(plain.stdout)
-
-
-def test_a_suite_beside_the_baselines_own_is_no_fault(pytester: pytest.Pytester) -> None:
-    """The baseline of one suite says nothing of another, which is said."""
-    write_tried_greeters(pytester)
-    other = {"evals/more/suite.yaml": suite("more"), "evals/more/hi.json": task("hi")}
-    write(pytester.path, other)
-
-    (line,) = gate_lines(greet(pytester, "--agent-baseline=kept.json"))
-
-    assert "greetings shows no fall" in line
-    assert "not judged, more: no task can be compared with the baseline" in line
 
 
 def test_gates_that_cannot_be_read_are_no_worse_run(

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.text import patterns
-from tests.journals import finished, run_folder
+from tests.journals import finished, latest_trials
 from tests.suites import run, suite, task, write
 
 pytest_plugins = ["pytester"]
@@ -136,7 +135,7 @@ def test_a_hostile_value_harms_no_other_trial(pytester: pytest.Pytester, scratch
     result = run(pytester, "evals", "-p", "no:cacheprovider")
 
     errored = {"unwritable", "raises"}
-    trials = trials_of(pytester.path)
+    trials = latest_trials(pytester.path)
     assert {name for name, trial in trials.items() if trial.ending != "passed"} == errored
     assert len(trials) == len(tasks)
     result.assert_outcomes(passed=len(tasks) - len(errored), errors=len(errored))
@@ -156,12 +155,6 @@ def test_a_hostile_value_harms_no_other_trial(pytester: pytest.Pytester, scratch
     assert "nested deeper than 100" in texts["details"]
     assert "holds itself" in texts["details"]
     assert list(scratch.iterdir()) == []
-
-
-def trials_of(root: Path) -> dict[str, Trial]:
-    """Read every trial of the only run, by the name of its task."""
-    stored = load_run(run_folder(root))
-    return {entry.key.task: stored.trial(entry) for entry in stored.entries}
 
 
 def _all(trial: Trial) -> list[Any]:

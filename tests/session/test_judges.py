@@ -14,9 +14,8 @@ import pytest
 from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.run_folder import RunModel
-from pytest_agenteval.store.run_reader import Run, load_run
 from tests.graders.judge.judges import rubric_text
-from tests.journals import journal, junit, properties, run_folder, trials
+from tests.journals import journal, junit, latest_run, latest_trials, properties, trials
 from tests.loopback.model_server import ModelServer, ReplyPlan, Request
 from tests.suites import run, suite, task, write
 
@@ -98,12 +97,6 @@ def _task(name: str, graders: Any) -> dict[str, Any]:
     return {"id": name, "input": {"content": "Say hello."}, "script": [{"text": answer}], "graders": graders}
 
 
-def graded_trials(root: Path) -> dict[str, Trial]:
-    """Give every trial of the latest run, by its task."""
-    run = load_run((root / ".agenteval/runs/latest").resolve())
-    return {entry.key.task: run.trial(entry) for entry in run.entries}
-
-
 def _grade(trial: Trial) -> Grade:
     (grade,) = trial.grades
     return grade
@@ -137,7 +130,7 @@ def result(project: pytest.Pytester) -> Judged:
             requests = server.requests
         assert done.ret == 1, done.stdout.str()
         assert "Traceback" not in done.stdout.str()
-        _results["judged"] = graded_trials(project.path), play, requests
+        _results["judged"] = latest_trials(project.path), play, requests
     return _results["judged"]
 
 
@@ -251,10 +244,6 @@ def judging_project(pytester: pytest.Pytester) -> pytest.Pytester:
     return pytester
 
 
-def _latest(pytester: pytest.Pytester) -> Run:
-    return load_run(run_folder(pytester.path))
-
-
 @pytest.mark.parametrize("workers", [0, 1])
 def test_judges_decide_and_are_named(judging_project: pytest.Pytester, workers: int) -> None:
     """An ensemble of two grades: who they are and what they took is said, and kept apart from the agent's."""
@@ -266,7 +255,7 @@ def test_judges_decide_and_are_named(judging_project: pytest.Pytester, workers: 
     assert "judged by kind" in output or workers  # under xdist pytest shows no such heading
     assert "judges: 2 replies, 24 tokens, $0.50" in output
     assert trials(judging_project.path)["liked"].grades[1].score == 0.6
-    latest = _latest(judging_project)
+    latest = latest_run(judging_project.path)
     assert [judge.name for judge in latest.header.judges] == ["kind", "stern"]
     (entry,) = [entry for entry in latest.entries if entry.key.task == "liked"]
     assert (entry.judging.asks, entry.judging.tokens, entry.judging.cost_usd) == (2, 24, 0.5)
@@ -319,7 +308,7 @@ def test_a_model_that_judges_itself_is_warned_of(judging_project: pytest.Pyteste
     result = run(judging_project, "evals", "--agent-model=kind", "--agent-judge=kind", *option)
 
     assert ("kind was judged by itself" in str(result.stdout)) is not meant
-    header = _latest(judging_project).header
+    header = latest_run(judging_project.path).header
     assert header.judges == (RunModel("kind", "kind", offline=True),)
     assert header.self_judge is meant
     events = [event.kind for event in trials(judging_project.path)["liked"].transcript.events]

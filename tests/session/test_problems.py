@@ -416,19 +416,6 @@ def test_a_slip_on_the_command_line_is_answered_with_the_nearest_name(
     assert hint in f"{result.stdout}{result.stderr}"
 
 
-def test_a_missing_key_does_not_look_like_a_filter_that_matched_nothing(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """ "1 deselected" above the error would say that ``-k`` was wrong."""
-    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
-    write(pytester.path, {"evals/suite.yaml": suite(), "evals/a.json": task("a"), "evals/b.json": task("b")})
-
-    result = run(pytester, "-k", "a.json", "--agent-model=claude")
-
-    assert "ANTHROPIC_API_KEY is not set" in f"{result.stdout}{result.stderr}"
-    assert "deselected" not in str(result.stdout)
-
-
 def test_a_judge_that_no_grader_uses_is_named(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.store.run_reader import load_run
 from tests.graders.judge.judges import rubric_text
+from tests.journals import latest_run
 from tests.loopback.model_server import ModelServer, ReplyPlan
 from tests.suites import run, task, write
 
@@ -85,7 +85,7 @@ def test_a_storm_ends_with_all_passed_and_few_requests(
     assert sent <= 1.5 * 80
     what = "429" if refusal.status == 429 else "overloaded"
     result.stdout.fnmatch_lines([f"first: {what} x {storm.refused}, held to * at once"])
-    assert not [*latest(pytester).folder.glob("rates-*")]
+    assert not [*latest_run(pytester.path).folder.glob("rates-*")]
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_a_provider_that_is_not_there_is_found_once(pytester: pytest.Pytester, g
         project(pytester.path, 30, {"first": gone, "second": server.openai_base})
         result = run(pytester, "evals", "--agent-model=first,second", "--agent-concurrency=4")
 
-    ends = Counter((entry.key.model, entry.ending) for entry in latest(pytester).entries)
+    ends = Counter((entry.key.model, entry.ending) for entry in latest_run(pytester.path).entries)
     assert ends["second", "passed"] == 30
     assert 1 <= ends["first", "errored"] <= 4
     held = 30 - ends["first", "errored"]
@@ -123,7 +123,7 @@ def test_a_wrong_key_is_found_with_one_round_of_requests(pytester: pytest.Pytest
         sent = len(server.requests)
 
     assert sent == 4
-    assert {entry.ending for entry in latest(pytester).entries} == {"errored"}
+    assert {entry.ending for entry in latest_run(pytester.path).entries} == {"errored"}
 
 
 def test_no_agent_is_paid_for_what_no_judge_can_grade(pytester: pytest.Pytester, gone: str) -> None:
@@ -136,13 +136,8 @@ def test_no_agent_is_paid_for_what_no_judge_can_grade(pytester: pytest.Pytester,
         run(pytester, "evals", "--agent-judge=second", "--agent-concurrency=4")
         sent = len(server.requests)
 
-    ends = Counter((entry.key.task[0], entry.ending) for entry in latest(pytester).entries)
+    ends = Counter((entry.key.task[0], entry.ending) for entry in latest_run(pytester.path).entries)
     assert ends["t", "passed"] == 6
     assert 1 <= ends["j", "errored"] <= 8
-    assert len(latest(pytester).not_run) == 24 - ends["j", "errored"]
+    assert len(latest_run(pytester.path).not_run) == 24 - ends["j", "errored"]
     assert sent == 6 + ends["j", "errored"]
-
-
-def latest(pytester: pytest.Pytester) -> Any:
-    """Give the latest run."""
-    return load_run((pytester.path / ".agenteval/runs/latest").resolve())

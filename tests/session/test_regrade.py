@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pytest_agenteval.store.run_folder import find_run
-from pytest_agenteval.store.run_reader import load_run
+from tests.journals import latest_run
 from tests.suites import run, suite, task, write
 
 pytest_plugins = ["pytester"]
@@ -48,11 +47,6 @@ def first_run(pytester: pytest.Pytester, *tasks: dict[str, Any]) -> str:
     return find_run(pytester.path / RUNS, "latest").name
 
 
-def latest(root: Path) -> Any:
-    """Read the latest run back."""
-    return load_run(find_run(root / RUNS, "latest"))
-
-
 @pytest.mark.parametrize("workers", [0, 1])
 def test_todays_graders_look_at_yesterdays_answers(pytester: pytest.Pytester, workers: int) -> None:
     """The script would say something else by now: nobody acts, not where pytest reruns a failure either."""
@@ -72,7 +66,7 @@ def test_todays_graders_look_at_yesterdays_answers(pytester: pytest.Pytester, wo
         if workers
         else ["*::a?scripted-1? PASSED 1.00*", "*::b?scripted-1? FAILED 0.00*"]
     )
-    stored = latest(pytester.path)
+    stored = latest_run(pytester.path)
     assert stored.header.regraded == (name,)
     answers = {entry.key.task: stored.trial(entry).outcome.answer.text for entry in stored.entries}
     assert answers == {"a": "Hello, Mina!", "b": "Bye."}
@@ -156,7 +150,7 @@ def test_what_cannot_be_graded_again_is_an_error_of_its_own_cause(pytester: pyte
     )
     for text in ("*Traceback*", "*of then*"):
         result.stdout.no_fnmatch_line(text)
-    entries = {entry.key.task: entry for entry in latest(pytester.path).entries}
+    entries = {entry.key.task: entry for entry in latest_run(pytester.path).entries}
     assert {task: entry.cause for task, entry in entries.items()} == {
         "asked": "input_changed",
         "crashed": "input_changed",
@@ -210,13 +204,13 @@ def test_what_judges_said_is_read_again_without_a_key(pytester: pytest.Pytester)
     run(pytester, "evals", "-q", "--agent-judge=kind").assert_outcomes(passed=1)
 
     run(pytester, "evals", "-q", "--agent-regrade=latest").assert_outcomes(passed=1)
-    again = latest(pytester.path)
+    again = latest_run(pytester.path)
     assert again.trial(again.entries[0]).grades[0].score == 0.75
     assert [judge.name for judge in again.header.judges] == ["kind"]
 
     write(pytester.path, {"evals/polite.jinja": POLITE.replace("The reply:", "Their reply:")})
     run(pytester, "evals", "-q", "--agent-regrade=latest").assert_outcomes(errors=1)
-    third = latest(pytester.path)
+    third = latest_run(pytester.path)
     grade = third.trial(third.entries[0]).grades[0]
     assert grade.rationale == "judges would be asked something else today: --agent-judge=MODEL asks them"
     assert grade.undecided == "no_judge"

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.session.settings_reading import read_settings
-from pytest_agenteval.store.run_reader import Run, load_run
+from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.errors import UsageMistake
-from tests.journals import finished, run_folder
+from tests.journals import finished, latest_run
 from tests.loopback.model_server import ModelServer, ReplyPlan
 from tests.suites import run, suite, task, write
 
@@ -97,11 +97,6 @@ def project(pytester: pytest.Pytester, server: ModelServer, tasks: int, agent: s
     )
 
 
-def stored_run(pytester: pytest.Pytester) -> Run:
-    """Read the only run back."""
-    return load_run(run_folder(pytester.path))
-
-
 def paid_usd(stored: Run) -> float:
     """Give what all of a run's trials have cost."""
     return sum(entry.usage.cost_usd or 0.0 for entry in stored.entries)
@@ -129,7 +124,7 @@ def spend_half(
     result = run(pytester, "evals", *options, f"--agent-max-cost={allowed}", workers=workers)
 
     assert result.ret == pytest.ExitCode.INTERRUPTED
-    stored = stored_run(pytester)
+    stored = latest_run(pytester.path)
     assert abs(paid_usd(stored) - allowed) <= 0.05 + 1e-9
     assert len(server.requests) == len(stored.entries)
     assert len(stored.entries) + len(stored.not_run) == 40
@@ -199,14 +194,14 @@ def test_a_run_that_goes_on_counts_what_it_had_paid(pytester: pytest.Pytester, s
     project(pytester, server, 12, "asking")
     first = run(pytester, "evals", "--agent-max-cost=0.12", "--agent-concurrency=1")
     assert first.ret == pytest.ExitCode.INTERRUPTED
-    asked, paid = len(server.requests), paid_usd(stored_run(pytester))
+    asked, paid = len(server.requests), paid_usd(latest_run(pytester.path))
 
     same = run(pytester, "evals", "--agent-resume", "--agent-max-cost=0.12", "--agent-concurrency=1")
 
     assert len(server.requests) == asked
     same.stdout.fnmatch_lines_random([f"budget: ${paid:.2f} of $0.12"])
     more = run(pytester, "evals", "--agent-resume", "--agent-max-cost=0.24", "--agent-concurrency=1")
-    stored = stored_run(pytester)
+    stored = latest_run(pytester.path)
     assert abs(paid_usd(stored) - 0.24) <= 0.05 + 1e-9
     assert len(server.requests) == len(stored.entries)
     more.stdout.fnmatch_lines_random([f"budget: ${paid_usd(stored):.2f} of $0.24"])

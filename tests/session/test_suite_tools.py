@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pytest_agenteval.store.run_reader import load_run
 from tests.journals import trials
 from tests.suites import run, suite, task, write
 from tests.tools.http.provider import Answer, Asked, Provider, playing
@@ -121,20 +122,13 @@ def test_what_was_recorded_is_played_when_the_server_is_gone(
 
     monkeypatch.delenv("WEATHER_KEY")
     run(pytester, "evals", "-q", "--agent-results=again").assert_outcomes(passed=1)
-    monkeypatch.chdir(pytester.path / "again")
-    played = [(call.tape, call.result) for call in _latest(pytester).transcript.calls]
+    again = load_run("latest", pytester.path / "again")
+    (entry,) = again.entries
+    played = [(call.tape, call.result) for call in again.trial(entry).transcript.calls]
     assert [tape for tape, _ in live] == ["live", "live", "live"]
     assert [tape for tape, _ in played] == ["hit", "hit", "hit"]
     assert [result for _, result in live] == [result for _, result in played]
     assert live[0][1] == {"city": "서울", "degrees": 18}
-
-
-def _latest(pytester: pytest.Pytester) -> Any:
-    from pytest_agenteval.store.run_folder import find_run
-    from pytest_agenteval.store.run_reader import load_run
-
-    stored = load_run(find_run(pytester.path / "again", "latest"))
-    return stored.trial(stored.entries[0])
 
 
 @pytest.mark.parametrize("way", ["declared", "python"])

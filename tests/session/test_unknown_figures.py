@@ -6,14 +6,12 @@ import csv
 import io
 import json
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
 from pytest_agenteval.cli.main import main
-from pytest_agenteval.store.run_reader import load_run
-from tests.journals import finished, run_folder
+from tests.journals import finished
 from tests.loopback.model_server import ModelServer, ReplyPlan
 from tests.suites import import_multiprocessing, run, suite, task, write
 
@@ -115,39 +113,6 @@ def test_what_nobody_says_is_unknown_in_every_output(pytester: pytest.Pytester, 
         assert not [name for name in properties(pytester.path / junit) if "tokens" in name or "cost" in name]
     line = finished(pytester.path)["one"]
     assert (line["usage"]["in"], line["usage"]["cost_usd"]) == (None, None)
-
-
-def test_requests_that_were_sent_are_counted_where_none_was_answered(pytester: pytest.Pytester) -> None:
-    """Four attempts failed: four requests, and what the provider took for them is unknown."""
-    with ModelServer(lambda body, place: ReplyPlan(status=500)) as broken:
-        project(pytester.path, "twice", broken.openai_base)
-        run(pytester, "evals", "--agent-model=mine").assert_outcomes(errors=1)
-
-    row = csv_row(pytester.path)
-    assert (len(broken.requests), row["requests"], row["replies"]) == (4, "4", "0")
-    assert [row[name] for name in TAKEN] == [""] * 5
-
-
-def test_a_sum_with_an_unknown_part_is_unknown_beside_its_known_part(pytester: pytest.Pytester) -> None:
-    """One of two replies has usage."""
-
-    def half(body: Any, place: int) -> ReplyPlan:
-        counts = (
-            {"input_tokens": 70, "output_tokens": 5}
-            if place == 0
-            else {"input_tokens": 0, "output_tokens": 0}
-        )
-        return ReplyPlan("Hello, Mina!", **counts)
-
-    with ModelServer(half) as server:
-        project(pytester.path, "twice", server.openai_base)
-        result = run(pytester, "evals", "--agent-model=mine", "-v")
-
-    result.stdout.fnmatch_lines(["*; 75 tokens + unknown; $0.0007 + unknown*"])
-    row = csv_row(pytester.path)
-    assert ([row[name] for name in TAKEN], row["requests"], row["replies"]) == ([""] * 5, "2", "2")
-    usage = load_run(run_folder(pytester.path)).entries[0].usage
-    assert (usage.tokens, usage.known_tokens, usage.known_cost_usd) == (None, 75, pytest.approx(0.0007))
 
 
 @pytest.mark.parametrize(("option", "amount"), [("--agent-max-cost", "1"), ("--agent-max-tokens", "1000")])

@@ -352,25 +352,6 @@ def test_a_prompt_for_who_cannot_read_one_is_refused(
     assert not list(pytester.path.glob(".agenteval/runs/*/journal*"))
 
 
-@pytest.mark.parametrize(
-    ("more", "args", "whose"),
-    [
-        (GIVEN, (), "`prompts` in suite or task"),
-        ("", ("--agent-prompt=short=prompts/short", "-kshort"), "--agent-prompt short"),
-    ],
-)
-def test_a_prompt_that_no_trial_has_read_is_told(
-    pytester: pytest.Pytester, more: str, args: tuple[str, ...], whose: str
-) -> None:
-    """Where only the trials can tell: with one variant as with several, now and in a later report."""
-    write(pytester.path, called("deaf", wants="plain", more=more))
-
-    result = run(pytester, *args)
-
-    said = " ".join(str(result.stdout).split())
-    assert f"! deaf: no trial has read the prompt 'system' of {whose}: it changes nothing" in said
-
-
 def test_a_prompt_that_a_function_accepts_and_does_not_send_is_named(pytester: pytest.Pytester) -> None:
     """The requests decide; where none was seen, there is no warning."""
     names = ("ignoring", "asking", "without_requests", "MadeIgnoring", "MadeAsking")

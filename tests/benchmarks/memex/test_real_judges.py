@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from tests.journals import latest_trials
 from tests.loopback.model_server import ModelServer, ReplyPlan
-from tests.session.test_judges import graded_trials, write_project
+from tests.session.test_judges import write_project
 from tests.suites import run, write
 
 pytest_plugins = ["pytester"]
@@ -68,7 +69,7 @@ def test_the_work_of_the_pkm_agent_is_judged(pytester: pytest.Pytester) -> None:
         done = run(pytester, "evals", "--agent-judge=stern")
 
     assert done.ret == 0, done.stdout.str()
-    insight, append = graded_trials(pytester.path)["one"].grades
+    insight, append = latest_trials(pytester.path)["one"].grades
     assert (insight.score, append.score) == (pytest.approx(0.8), 0.8)
     by_kind = {"insight" if "insight to judge" in question else "append": question for question in questions}
     assert "The cold may be what changed." in by_kind["insight"]

@@ -213,15 +213,6 @@ def test_other_tools_files_that_are_no_strict_json_or_yaml_are_no_tasks(pytester
     assert output.count("data that is no task goes into a file or a folder whose name begins with '_'") == 3
 
 
-def test_a_file_that_is_named_is_told_its_slips_without_a_suite(pytester: pytest.Pytester) -> None:
-    """Who names it means it: the misspelt key is said, and not only that it is no task."""
-    write(pytester.path, {"alone.json": renamed("a", graders="gradrs")})
-
-    result = run(pytester, "alone.json")
-
-    result.stdout.fnmatch_lines(["alone.json:11: gradrs", "*did you mean 'graders'?"])
-
-
 NOT_ONE_ON_EVERY_SYSTEM = [
     (["CON"], "'CON', which Windows keeps for a device"),
     (["aux.txt"], "'aux.txt', which Windows keeps for a device"),

@@ -168,34 +168,3 @@ def test_somebody_elses_parameters_multiply_the_trials(
         for task, repetition in (("again", 1), ("look", 1), ("look", 2))
         for weather in ("rain", "sun")
     )
-
-
-def test_marks_and_fixtures_of_wider_scope_serve_trials(pytester: pytest.Pytester) -> None:
-    """A session's server, a module's data: pytest's fixtures work for task files as for test modules."""
-    conftest = """
-events = []
-
-@pytest.fixture(scope="session", autouse=True)
-def server():
-    events.append("server up")
-    yield
-    print("EVENTS", events)
-
-@pytest.fixture(scope="module", autouse=True)
-def data(server, request):
-    events.append(f"data for {request.node.name}")
-
-def pytest_collection_modifyitems(items):
-    for item in items:
-        if "other" in item.name:
-            item.add_marker(pytest.mark.skip(reason="not today"))
-"""
-    write(pytester.path, looking(conftest, "own.md"))
-    write(pytester.path, {"evals/other.json": task("other", wants="x")})
-
-    result = run(pytester, "-s")
-
-    result.assert_outcomes(passed=2, skipped=1)
-    # pytest sets up nothing for a skipped item.
-    result.stdout.fnmatch_lines(["*EVENTS ?'server up', 'data for task.json'?"])
-    assert journaled(pytester.path) == ["look[scripted-1]", "look[scripted-2]"]
