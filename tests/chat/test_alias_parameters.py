@@ -50,9 +50,3 @@ def test_anthropic_is_sent_its_own_words(loop: asyncio.Runner) -> None:
     assert body["thinking"]["type"] == "enabled"
     assert body["top_k"] == 5
     assert not {"reasoning_effort", "seed", "extra_body"} & body.keys()
-
-
-def test_effort_may_stand_below_params_as_it_did(loop: asyncio.Runner) -> None:
-    """Files of yesterday say the same."""
-    body = _sent(loop, "openai/qwen3", params={"reasoning_effort": "high", "extra_body": {"min_p": 0.1}})
-    assert (body["reasoning_effort"], body["min_p"]) == ("high", 0.1)

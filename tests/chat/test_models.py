@@ -75,7 +75,7 @@ def test_a_table_holds_params_and_the_name_of_a_key() -> None:
         "api_key_env": "LOCAL_KEY",
         "request_seconds": 5,
         "stream": True,
-        "params": {"reasoning_effort": "low"},
+        "params": {"thinking": "low"},
     }
     model = resolve("local", {"local": table}, OFFLINE)
     assert (model.id, model.api_key_env) == ("vertex_ai/claude@20250929", "LOCAL_KEY")
@@ -83,7 +83,7 @@ def test_a_table_holds_params_and_the_name_of_a_key() -> None:
         "api_base": "http://localhost:8000",
         "request_seconds": 5,
         "stream": True,
-        "reasoning_effort": "low",
+        "thinking": "low",
     }
 
 

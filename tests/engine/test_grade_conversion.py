@@ -41,11 +41,10 @@ def test_only_what_lies_from_0_to_1_is_a_score(returned: Any) -> None:
 
 @pytest.mark.parametrize(
     ("returned", "score"),
-    [(1.0000000000000002, "1.0"), (-1e-17, "0.0"), (-0.0, "0.0"), (Fraction(1, 2), "0.5")],
+    [(1.0000000000000002, "1.0"), (-1e-17, "0.0"), (-0.0, "0.0"), (Fraction(1, 2), "0.5"), (True, "1.0")],
 )
-def test_what_rounding_carries_past_an_end_is_that_end(returned: Any, score: str) -> None:
+def test_a_score_is_a_float_and_past_an_end_it_is_that_end(returned: Any, score: str) -> None:
     """A weighted mean of ones is 1, whatever its last digit says; and there is no score of minus 0."""
-    assert returned != 1.0
     assert repr(as_grade("g", returned).score) == score
     assert repr(as_grade("g", Grade("g", returned, "")).score) == score
 

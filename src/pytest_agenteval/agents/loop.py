@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 from msgspec.structs import replace
 
 from pytest_agenteval.agents.agent import AgentContext
-from pytest_agenteval.chat.chat import Reply, tool_call
+from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatSettings, Reply, tool_call
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.transcript import ToolCall, ToolError
 from pytest_agenteval.text.errors import KeyPath
@@ -165,6 +165,7 @@ async def converse(
     *,
     finished: StopCondition = until_no_calls,
     most_asks: int | None = None,
+    settings: ChatSettings = DEFAULT_SETTINGS,
 ) -> str:
     """Let the model speak and call tools until it is done; give its last words.
 
@@ -173,7 +174,7 @@ async def converse(
     """
     replies, text = 0, ""
     while most_asks is None or replies < most_asks:
-        reply = await ctx.chat.ask(messages, tools=ctx.tools.specs)
+        reply = await ctx.chat.ask(messages, tools=ctx.tools.specs, settings=settings)
         replies += 1
         messages.append(reply.message())
         text = reply.text
@@ -270,7 +271,10 @@ class ToolCallingAgent:
 
     prompt_names: ClassVar[tuple[str, ...]] = ("system",)
 
-    input_problems = staticmethod(input_problems)
+    @staticmethod
+    def input_problems(task_input: Mapping[str, Any]) -> list[tuple[KeyPath, str, str, str]]:
+        """Say what is wrong with the turns of a task, each with its key below ``input``."""
+        return input_problems(task_input)
 
     async def run(self, task_input: Mapping[str, Any], ctx: AgentContext) -> Answer:
         """Answer each user message in turn; the answer is the text of the last reply."""

@@ -300,8 +300,7 @@ def _of_alias(name: str, setting: str | Mapping[str, Any], offline: Collection[s
             raise UsageMistake(f"{TABLE} {name}: {key}: expected {expected}, found {value!r}")
     params: dict[str, Any] = {**dict(table).get("params", NOTHING)}
     for key in params:
-        # These two may stand below ``params`` too, as they did in earlier versions.
-        if key in SETTINGS and key not in ("reasoning_effort", "extra_body"):
+        if key in SETTINGS:
             raise UsageMistake(f"{TABLE} {name}: params.{key}: {key} stands beside params, not in it")
         _check_refused(name, f"params.{key}", key)
     named = _target(name, table.get("id"), offline)
