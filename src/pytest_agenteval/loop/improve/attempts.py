@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from statistics import fmean as mean
 from typing import Literal
 
-from pytest_agenteval.compare.comparison import RunComparison
+from msgspec.structs import replace
+
 from pytest_agenteval.loop.feedback.trial_selection import worst_first
 from pytest_agenteval.loop.improve.acceptance import (
-    Confirmation,
     confirm,
     focus_change,
     repetitions_to_confirm,
@@ -29,14 +29,13 @@ from pytest_agenteval.loop.improve.paired_runs import (
 )
 from pytest_agenteval.loop.improve.progress import HeldOut, Improvement, StartRun, TriedPair
 from pytest_agenteval.loop.improve.repository import Repository
+from pytest_agenteval.loop.todays_tasks import suite_with_tasks
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.comparison_text import headline
-from pytest_agenteval.session.planning.suites import Suites, tasks_of_suite
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_folder import HEADER, keeping_latest, list_runs
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.tasks.file_names import is_task_name
-from pytest_agenteval.tasks.load import load_suite
 from pytest_agenteval.tasks.referenced_files import prompt_files
 from pytest_agenteval.text.formatting import one_line, pluralize
 
@@ -95,8 +94,7 @@ class TreeSuite(FrozenValue, frozen=True):
 
 def read_tree_suite(tree: Path, suite_file: str) -> TreeSuite:
     """Read a suite in a tree, by the path of its file from the top; raises ProblemsFound for a broken one."""
-    file = tree / suite_file
-    suite = load_suite(file)
+    of = suite_with_tasks(tree / suite_file)
     tasks = [
         TreeTask(
             id=loaded.task.id,
@@ -105,13 +103,15 @@ def read_tree_suite(tree: Path, suite_file: str) -> TreeSuite:
             file=_path_from_top(loaded.file, tree),
             prompts={
                 name: _path_from_top(path, tree)
-                for name, path in prompt_files(loaded.task, suite, file.parent, loaded.file, tree).items()
+                for name, path in prompt_files(
+                    loaded.task, of.suite, of.file.parent, loaded.file, tree
+                ).items()
             },
             table=_path_from_top(loaded.place.file, tree) if loaded.place and loaded.place.file else "",
         )
-        for loaded in tasks_of_suite(Suites(tree), file, suite)
+        for loaded in of.tasks
     ]
-    return TreeSuite(suite.name, tuple(tasks))
+    return TreeSuite(of.suite.name, tuple(tasks))
 
 
 def held_out_files(tasks: Iterable[TreeTask], files: Iterable[str]) -> list[str]:
@@ -238,11 +238,10 @@ class Attempts:
         commits: tuple[str, str],
         trees: tuple[Path, Path],
         order: RunOrder,
-        decide: Callable[[RunComparison], tuple[str, str]],
     ) -> tuple[PairedRuns, TriedPair]:
-        """Try old and new; the old tree is checked out already, the new one is checked out if it is needed.
+        """Try old and new, of which nothing is decided yet; raises RunFailed where pytest could not run.
 
-        ``decide`` gives a decision and its reason. Raises RunFailed where pytest could not run.
+        The old tree is checked out already, the new one is checked out if it is needed.
         """
         began = time.monotonic()
         (old, new), changed = trees, self.repository.changed_paths(*commits)
@@ -254,13 +253,12 @@ class Attempts:
         if not prompts:
             self.repository.add_tree(new, commits[1])
         paired = run_pair(old, new, order, prompts)
-        decision, reason = decide(paired.comparison)
         focus = focus_change(paired.comparison, self._of.focus)
         return paired, TriedPair(
             runs=paired.runs,
             sentence=headline(paired.comparison),
-            decision=decision,
-            reason=reason,
+            decision="",
+            reason="",
             focus_old=focus.old,
             focus_new=focus.new,
             repetitions=order.repetitions,
@@ -345,22 +343,18 @@ def confirm_on_held_out(
         most = improvement.limits.max_trials
         return HeldOut(f"trying held-out tasks would go beyond --max-trials {most}")
     order = attempts.order(HELD_OUT, "held_out", fitting)
-    confirmations: list[Confirmation] = []
-
-    def decide(comparison: RunComparison) -> tuple[str, str]:
-        # The run that just ended is in the folder now, and counts as this look.
-        looks = looks_so_far(Path(improvement.results), improvement.suite)
-        confirmations.append(confirm(comparison, improvement.focus, max(1, looks)))
-        words = "confirmed" if confirmations[0].confirmed else "not confirmed"
-        return words, confirmations[0].reason
-
     commits = (improvement.start, improvement.kept)
     try:
         with keeping_latest(Path(improvement.results)):  # these are not for whoever looks at it next
-            _, tried = attempts.pair(tasks, commits, (start, kept), order, decide)
+            paired, tried = attempts.pair(tasks, commits, (start, kept), order)
     except RunFailed as failed:
         # Held-out tasks that could not be tried say nothing about a prompt: nothing is decided, and they can
         # be tried again.
         again = f"agenteval improve --continue {improvement.name} tries held-out tasks again"
         raise RunFailed(f"{failed}; {again}") from failed
-    return HeldOut(tried.words, confirmations[0], tried)
+    # The run that just ended is in the folder now, and counts as this look.
+    looks = looks_so_far(Path(improvement.results), improvement.suite)
+    confirmation = confirm(paired.comparison, improvement.focus, max(1, looks))
+    words = "confirmed" if confirmation.confirmed else "not confirmed"
+    tried = replace(tried, decision=words, reason=confirmation.reason)
+    return HeldOut(tried.words, confirmation, tried)

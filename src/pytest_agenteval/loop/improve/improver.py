@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -471,11 +470,13 @@ class Improver:
         files = [task.file for task in tasks.focus(self.improvement.focus)] if part == "screen" else ()
         order = self._attempts.order(f"{current.number}-{part}", "dev", self.improvement.repetitions, files)
         commits, trees = (current.base, current.commit), (self._old_tree, self._tree_of(current))
-        decide = partial(decide_screen if part == "screen" else decide_round, focus=self.improvement.focus)
         try:
-            paired, tried = self._attempts.pair(tasks, commits, trees, order, decide)
+            paired, tried = self._attempts.pair(tasks, commits, trees, order)
         except RunFailed as failed:
             return self._decide(current, "discarded", one_line(str(failed), MOST_LINE)), None
+        decide = decide_screen if part == "screen" else decide_round
+        decision, reason = decide(paired.comparison, self.improvement.focus)
+        tried = replace(tried, decision=decision, reason=reason)
         current = replace(current, screen=tried) if part == "screen" else replace(current, dev=tried)
         if tried.decision == "discarded":
             return self._decide(current, "discarded", tried.words), None
