@@ -141,6 +141,7 @@ def test_what_held_out_tasks_confirm_is_left_as_a_branch(
     )
     assert document["trials"] == 3 + 2 * 1 + 2 * 3 + 2 * 10 * document["held_out"]["tried"]["repetitions"]
     assert "better on held-out tasks: " in printed
+    assert document["held_out"]["reason"] == document["held_out"]["confirmation"]["reason"]
     assert f"git merge {document['branch']}" in printed
     changed = git(project, "diff", "--name-only", f"{document['start']}..{document['branch']}").split()
     assert changed == ["prompts/system.md"]

@@ -237,6 +237,16 @@ def test_the_packages_of_a_project_are_named(
     assert "run: pip install -e ." in Path(".github/workflows/evals.yml").read_text("utf-8")
 
 
+def test_folders_that_setuptools_leaves_out_need_no_lines(
+    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where suites lie among tests, nothing new is taken for a package."""
+    there = {"shopbot/__init__.py": "", "tests/old/suite.yaml": "name: old\n"}
+    write(pytester.path, {"pyproject.toml": f"{PROJECT}{SETUPTOOLS}", **there})
+
+    assert "packaging: " not in init(capsys, "--agent", "tools")
+
+
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
 def test_added_lines_end_as_those_of_the_file(
     pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str], end: bytes

@@ -151,9 +151,9 @@ def test_a_task_that_moves_to_another_file_still_leaks(
     )
     text = (project / "evals" / "ferry.json").read_text()
     (project / "evals" / "ferry.json").rename(project / "evals" / "moved.json")
-    (project / "prompts" / "system.md").write_text(text)
+    (project / "prompts" / "system.json").write_text(text)
 
-    assert leaks(capsys, "--prompt", "prompts/*.md", "--suite", suite)[0] == 1
+    assert leaks(capsys, "--prompt", "prompts/*.json", "--suite", suite)[0] == 1
 
 
 def test_ordinary_words_are_no_leak_in_code(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
