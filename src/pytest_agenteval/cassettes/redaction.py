@@ -72,16 +72,6 @@ class _TextPiece(NamedTuple):
         return str(self.holder[self.key])
 
 
-class _Leaf(NamedTuple):
-    """Where a text of a document stands: ``path`` says which text it is, ``names`` are the keys alone."""
-
-    path: tuple[Any, ...]
-    names: tuple[str, ...]
-    may_be_text: bool
-    holder: Any
-    key: Any
-
-
 def without_split_secrets(
     body: Body, clean: Clean, known: Clean | None = None, *, holds_secret: bool = False
 ) -> Body:
@@ -215,11 +205,11 @@ def _clean_texts(
     every: list[_TextPiece] = []
     for at, holder in enumerate(holders):
         kind = holder[""].get("type") if isinstance(holder[""], dict) else None
-        for leaf in _leaves(holder, (), (), may_be_text=True):
-            piece = _TextPiece(at, leaf.holder, leaf.key)
-            paths[leaf.names].append(piece)
-            if leaf.may_be_text:
-                texts[kind, leaf.path].append(piece)
+        for path, names, is_text, inner, key in _leaves(holder, (), (), may_be_text=True):
+            piece = _TextPiece(at, inner, key)
+            paths[names].append(piece)
+            if is_text:
+                texts[kind, path].append(piece)
                 every.append(piece)
     changed: set[int] = set()
     for pieces in texts.values():
@@ -247,8 +237,11 @@ def _drop_logprobs(value: Any) -> bool:
 
 def _leaves(
     value: Any, path: tuple[Any, ...], names: tuple[str, ...], *, may_be_text: bool
-) -> Iterator[_Leaf]:
-    """Give the texts of a document, each with a path that is the same for the pieces of one text."""
+) -> Iterator[tuple[tuple[Any, ...], tuple[str, ...], bool, Any, Any]]:
+    """Give where the texts of a document stand: ``holder[key]`` at the end of each tuple.
+
+    The path before it is the same for the pieces of one text; the names are the keys on it alone.
+    """
     if isinstance(value, dict):
         path = (*path, *((name, str(value[name])) for name in _PLACES if name in value))
         inner = [(name, name, (*names, name), may_be_text and _may_be_text(name)) for name in value]
@@ -262,7 +255,7 @@ def _leaves(
         return
     for key, step, below, is_text in inner:
         if isinstance(value[key], str):
-            yield _Leaf((*path, step), below, is_text, value, key)
+            yield (*path, step), below, is_text, value, key
         else:
             yield from _leaves(value[key], (*path, step), below, may_be_text=is_text)
 
