@@ -137,9 +137,6 @@ MOST_TRIALS = 10
 MOST_BYTES = 256 * 1024
 """Bytes of JSON from which on a chunk is full: one is decoded in some hundredths of a second."""
 
-MOST_IN_FILE = 100_000_000
-"""Bytes of chunks from which on trials that passed are left out: browsers open larger files, but slowly."""
-
 GZIP = 31
 """zlib's word for gzip, whose header is then without a date: the same run gives the same file."""
 
@@ -147,38 +144,27 @@ GZIP = 31
 def _write_chunks(file: IO[bytes], rows: Sequence[Fields], trials: Sequence[PageTrial]) -> str:
     """Write the trials in chunks, which the page decodes when one is opened; rows get their places.
 
-    Gives a sentence where trials were left out. One transcript at a time is in memory, beside the chunk that
+    Gives a sentence where trials cannot be read. One transcript at a time is in memory, beside the chunk that
     is being filled.
     """
     waiting: list[bytes] = []
-    chunk = left_out = unreadable = 0
-    # Trials that did not pass come first: they stay in the file, however large it becomes.
+    chunk = unreadable = 0
+    # Those that did not pass stand together: they are opened one after the other, and share a chunk.
     for row, trial in sorted(zip(rows, trials, strict=True), key=lambda pair: pair[0]["ending"] == "passed"):
         if trial.run is None:
             continue
         if (record := trial.run.trial_if_readable(trial.entry)) is None:
             unreadable += 1
             continue
-        # Noted before a trial may be left out, as the filter for it counts every row.
-        row["disagree"] = judges_disagree(record.grades)
         if len(waiting) >= MOST_TRIALS or sum(map(len, waiting)) >= MOST_BYTES:
             _write_chunk(file, chunk, waiting)
             chunk, waiting = chunk + 1, []
-        if row["ending"] == "passed" and file.tell() >= MOST_IN_FILE:
-            left_out += 1
-            continue
-        row["chunk"], row["at"] = chunk, len(waiting)
+        row |= {"disagree": judges_disagree(record.grades), "chunk": chunk, "at": len(waiting)}
         view = msgspec.to_builtins(trial_view(record), enc_hook=encoder_fallback)
         waiting.append(_page_json(KNOWN_SECRETS.value(view)))
     if waiting:
         _write_chunk(file, chunk, waiting)
-    sentences = []
-    if left_out:
-        which = f"The transcripts of {pluralize(left_out, 'trial')} that passed are not in this file"
-        sentences.append(f"{which}, which would be larger than 100 MB: agenteval show opens them.")
-    if unreadable:
-        sentences.append(f"The transcripts of {pluralize(unreadable, 'trial')} cannot be read.")
-    return " ".join(sentences)
+    return f"The transcripts of {pluralize(unreadable, 'trial')} cannot be read." if unreadable else ""
 
 
 def _write_chunk(file: IO[bytes], number: int, documents: Sequence[bytes]) -> None:

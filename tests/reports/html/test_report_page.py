@@ -82,9 +82,13 @@ def test_a_single_run_shows_its_tasks_at_once(tmp_path: Path) -> None:
     ]
 
 
-def test_every_trial_is_in_a_row_and_every_row_opens(tmp_path: Path, mixed: Run) -> None:
+def test_every_trial_is_in_a_row_and_every_row_opens(
+    tmp_path: Path, mixed: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nothing that ended is missing: passed, missed and errored trials have a row, and a document each."""
+    monkeypatch.setattr(html_report, "MOST_TRIALS", 4)
     page = write(tmp_path, mixed)
+    assert {row["chunk"] for row in page.index["trials"]} == {0, 1}
     rows, tasks = page.index["trials"], page.index["tasks"]
     assert sorted(at for task in tasks for at in task["trials"]) == list(range(len(MIXED)))
     assert [(task["task"], task["score"], task["reason"]) for task in tasks] == [
@@ -208,22 +212,12 @@ def test_hostile_texts_make_no_elements(tmp_path: Path) -> None:
     assert hostile.trial(row)["messages"][0]["content"] == HOSTILE
 
 
-def test_above_the_limit_trials_that_passed_are_left_out_and_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Failed trials stay however large the file becomes; the page says how many others are not in it.
-
-    They count as before, also where judges disagree, which transcripts alone know.
-    """
-    monkeypatch.setattr(html_report, "MOST_IN_FILE", 0)
-    monkeypatch.setattr(html_report, "MOST_TRIALS", 1)
+def test_a_transcript_alone_knows_where_judges_disagree(tmp_path: Path) -> None:
+    """The filter counts its trial."""
     votes = [{"judge": name, "scores": {"tone": score}} for name, score in (("a", 1.0), ("b", 0.5))]
     judged = trial("a", 1, 1.0, grades=(Grade("g", 1.0, "", details={"judgement": {"votes": votes}}),))
-    index = write(tmp_path, store_run(tmp_path / "runs", [judged, *MIXED[1:]])).index
-    without = [row["ending"] for row in index["trials"] if row["chunk"] is None]
-    assert without == ["passed"] * 2
+    write(tmp_path, store_run(tmp_path / "runs", [judged, *MIXED[1:]]))
     assert chips_of(tmp_path)["disagree"] == "1"
-    assert index["left_out"].startswith("The transcripts of 2 trials that passed are not in this file")
 
 
 def test_a_transcript_that_is_lost_loses_no_figure(tmp_path: Path, mixed: Run) -> None:
