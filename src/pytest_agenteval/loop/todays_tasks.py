@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from pytest_agenteval.records.plan import TrialKey
@@ -97,22 +97,22 @@ class TodaysTasks:
         splits = {entry.split, task.split if task else None}
         return next((split for split in ("held_out", "dev") if split in splits), "")
 
-    def prompt_files(self, entry: JournalEntry) -> Mapping[str, Path]:
-        if (place := self._tasks.get((entry.key.suite, entry.key.task))) is None:
-            return {}
-        loaded, of = place
+    def tried(self, entries: Iterable[JournalEntry]) -> Iterator[tuple[LoadedTask, SuiteWithTasks]]:
+        """Give the tasks of these trials, each once, as far as there are files of them today."""
+        keys = dict.fromkeys((entry.key.suite, entry.key.task) for entry in entries)
+        yield from (self._tasks[key] for key in keys if key in self._tasks)
+
+    def prompt_files(self, loaded: LoadedTask, of: SuiteWithTasks) -> Mapping[str, Path]:
         try:
             return prompt_files(loaded.task, of.suite, of.file.parent, loaded.file, self._root)
         except ProblemsFound:
             return {}
 
-    def instructions(self, entry: JournalEntry) -> Mapping[str, tuple[Path, str]]:
-        """Give the long texts among a trial's settings: where each stands, and the text."""
-        if (place := self._tasks.get((entry.key.suite, entry.key.task))) is None:
-            return {}
-        loaded, of = place
-        return {
-            f"settings.{name}": (loaded.file if name in loaded.task.settings else of.file, text)
-            for name, text in resolve_settings(loaded.task, of.suite).settings.items()
-            if isinstance(text, str) and len(text) >= SHORTEST_INSTRUCTION
-        }
+
+def instructions(loaded: LoadedTask, of: SuiteWithTasks) -> Mapping[tuple[str, Path], str]:
+    """Give the long texts among a task's settings by their names and the files that they stand in."""
+    return {
+        (f"settings.{name}", loaded.file if name in loaded.task.settings else of.file): text
+        for name, text in resolve_settings(loaded.task, of.suite).settings.items()
+        if isinstance(text, str) and len(text) >= SHORTEST_INSTRUCTION
+    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -36,12 +36,12 @@ from pytest_agenteval.loop.feedback.trial_selection import (
     passing_trial,
     select_trials,
 )
-from pytest_agenteval.loop.todays_tasks import TodaysTasks
+from pytest_agenteval.loop.todays_tasks import TodaysTasks, instructions
 from pytest_agenteval.records.explanation import failed_checks
 from pytest_agenteval.records.factories import InstanceFactory
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.prompts import ENDING
-from pytest_agenteval.records.record import FrozenValue, from_builtins
+from pytest_agenteval.records.record import from_builtins
 from pytest_agenteval.records.transcript import PROMPT_READ
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.records.trial_redaction import redact_trial
@@ -84,7 +84,7 @@ RULES = (
 
 
 def _prompts_of_today(
-    entries: Iterable[JournalEntry], tasks: TodaysTasks, factory: Callable[[str], Any]
+    entries: Sequence[JournalEntry], tasks: TodaysTasks, factory: Callable[[str], Any]
 ) -> list[PromptFile]:
     """Give the prompt files that suites and tasks name, and those beside the modules of agents.
 
@@ -92,13 +92,11 @@ def _prompts_of_today(
     """
     files: dict[Path, str] = {}
     settings: dict[tuple[str, Path], str] = {}
-    agents: set[str] = set()
-    for entry in entries:
-        files |= {path: name for name, path in tasks.prompt_files(entry).items()}
-        settings |= {(name, path): text for name, (path, text) in tasks.instructions(entry).items()}
-        agents.add(entry.key.agent)
+    for loaded, of in tasks.tried(entries):
+        files |= {path: name for name, path in tasks.prompt_files(loaded, of).items()}
+        settings |= instructions(loaded, of)
     # For a file that a suite or a task names too, their name for it stays.
-    for agent in sorted(agents):
+    for agent in sorted({entry.key.agent for entry in entries}):
         files = {path: name for name, path in _template_files(factory(agent))} | files
     prompts = [
         PromptFile(name, json_digest(text), short_path(path), 0)
@@ -212,18 +210,6 @@ def make_feedback(
     return fit_to_budget(from_builtins(Feedback, KNOWN_SECRETS.value(feedback)))
 
 
-class _ShownBucket(FrozenValue, frozen=True):
-    """A bucket with the trials of it that are shown."""
-
-    bucket: BucketTrials
-    failing: tuple[Trial, ...]
-    passing: Trial | None
-
-    @property
-    def trials(self) -> list[Trial]:
-        return [*self.failing, *filter(None, (self.passing,))]
-
-
 class _WholeFeedback:
     """All of the feedback, before anything is cut."""
 
@@ -240,13 +226,10 @@ class _WholeFeedback:
         options, selection = self._options, self._selection
         failing = [bucket for bucket in selection.buckets if bucket.failing(options.grader)]
         passed = [bucket for bucket in selection.buckets if not bucket.failing()]
-        choices = [self._choice(bucket) for bucket in failing]
-        shown = [trial for choice in choices for trial in choice.trials]
-        views: dict[str, list[TrialView]] = {}
-        for trial in shown:
-            views.setdefault(trial.key.suite, []).append(self._view(trial))
-        changing = {suite: changing_tools(of_suite) for suite, of_suite in views.items()}
-        buckets = tuple(self._bucket(choice, changing) for choice in choices)
+        choices = [(bucket, *self._chosen(bucket)) for bucket in failing]
+        shown = [trial for _, chosen, passing in choices for trial in (*chosen, passing) if trial]
+        changing = changing_tools(map(self._view, shown))
+        buckets = tuple(self._bucket(*choice, changing) for choice in choices)
         today = [
             PromptFile(Path(path).name.partition(".")[0], json_digest(text), path, 0)
             for path, text in options.prompts.items()
@@ -290,17 +273,18 @@ class _WholeFeedback:
         except AgentEvalError:
             return None
 
-    def _choice(self, bucket: BucketTrials) -> _ShownBucket:
+    def _chosen(self, bucket: BucketTrials) -> tuple[list[Trial], Trial | None]:
+        """Give the trials of a bucket that are shown: failing ones, and one that passed."""
         failing = bucket.failing(self._options.grader)
         chosen = different_trials(self._run, failing, self._options.trials)
-        return _ShownBucket(bucket, tuple(chosen), passing_trial(self._run, bucket.entries, chosen))
+        return chosen, passing_trial(self._run, bucket.entries, chosen)
 
-    def _bucket(self, choice: _ShownBucket, changing: Mapping[str, frozenset[str]]) -> BucketFeedback:
-        bucket, chosen, passing = choice.bucket, choice.failing, choice.passing
+    def _bucket(
+        self, bucket: BucketTrials, chosen: Sequence[Trial], passing: Trial | None, changing: frozenset[str]
+    ) -> BucketFeedback:
         failing = bucket.failing(self._options.grader)
         own = [task for entry in failing if (task := self._tasks.task(entry.key))]
         graders = _grader_counts(bucket.entries, chosen, own, self._registry)
-        tools = changing.get(bucket.suite, frozenset())
         named = self._options.grader
         asking = next((each for each in graders if each.asks and named in ("", each.grader)), None)
         texts = (task.description for task in own if task.description.strip())
@@ -316,7 +300,7 @@ class _WholeFeedback:
             descriptions="; ".join(first_few(descriptions, MOST_TASKS)),
             failing_tasks=len({entry.key.task for entry in failing}),
             graders=graders,
-            failing=tuple(self._failing(trial, bucket, tools) for trial in chosen),
+            failing=tuple(self._failing(trial, bucket, changing) for trial in chosen),
             passing=trial_feedback(self._view(passing), self._tasks.task(passing.key), failed=False)
             if passing
             else None,
