@@ -437,7 +437,7 @@ class _TrialRun:
             from pytest_agenteval.tools import tool_tape  # noqa: F401
         return ToolBox(
             self.recorder,
-            tape=partial(open_tool_tape, plan, context) if task.cassette else None,
+            tape=partial(open_tool_tape, plan, context),
             on_miss=task.on_miss,
             faults=planned_faults(task.faults),
             registered=self.servers.connect(tools) if self.servers else tools,

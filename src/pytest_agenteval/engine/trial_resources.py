@@ -109,7 +109,7 @@ def chat_mode(plan: Plan) -> RecordMode:
     # If no mode is set and the agent may send nothing, recorded chats are replayed. Other requests of the
     # agent are refused; users and judges are models that somebody has named.
     mode = plan.conditions.record_chat
-    if mode != "off" or plan.asks_own_models or not plan.task.cassette:
+    if mode != "off" or plan.asks_own_models:
         return mode
     return "none" if Path(chat_cassette_file(plan)).is_file() else "off"
 
@@ -117,8 +117,8 @@ def chat_mode(plan: Plan) -> RecordMode:
 def _open_chat_tape(
     model: Model, plan: Plan, context: WorkerContext, tapes: list[Tape], role: str
 ) -> ChatTape | None:
-    mode, cassette = chat_mode(plan), plan.task.cassette
-    if mode == "off" or not cassette:
+    mode = chat_mode(plan)
+    if mode == "off":
         return None
     tape = context.library.open(Path(chat_cassette_file(plan)), mode, "chat")
     tapes.append(tape)
@@ -143,7 +143,7 @@ def open_model_traffic(
     from pytest_agenteval.chat.model_traffic import ModelTape, ModelTraffic
 
     mode, hosts, tape = chat_mode(plan), plan.task.model_hosts, None
-    if mode != "off" and plan.task.cassette:
+    if mode != "off":
         opened = context.library.open(Path(chat_cassette_file(plan)), mode, "chat")
         tape = ModelTape(opened, _retry(plan, context, "--agent-record-chat=new_episodes"), hosts)
         tapes.append(opened)
@@ -175,7 +175,6 @@ class InterceptedRequests:
     ) -> None:
         self._plan, self._box, self._recorder = plan, box, recorder
         self._make_traffic = traffic
-        self._nowhere: ToolTape | None = None
 
     @contextmanager
     def answering(self, *, closing: bool = True) -> Iterator[Scope]:
@@ -213,17 +212,9 @@ class InterceptedRequests:
 
     @property
     def _tape(self) -> ToolTape:
-        if tape := self._box.open_tape():
-            return tape
-        # Only a plan that was made by hand has no cassette: it gets an empty tape.
-        if self._nowhere is None:
-            from pytest_agenteval.cassettes.cassette import Cassette
-            from pytest_agenteval.cassettes.tape import Tape
-            from pytest_agenteval.tools.tool_tape import ToolTape
-
-            nothing = Cassette(Path(f"{self._plan.task.id}.yaml"), name=f"{self._plan.task.id}: no cassette")
-            self._nowhere = ToolTape(Tape(nothing), retry_command="")
-        return self._nowhere
+        tape = self._box.open_tape()
+        assert tape is not None, "the box of a trial has a tape"
+        return tape
 
 
 class _LazyTraffic:
@@ -258,7 +249,7 @@ def script_way(script: str, *options: str) -> str:
 
 def cassette_files(plan: Plan) -> tuple[str, ...]:
     """Return the files into which the tools and chats of one trial may be recorded."""
-    return (f"{plan.task.cassette}.yaml", chat_cassette_file(plan)) if plan.task.cassette else ()
+    return f"{plan.task.cassette}.yaml", chat_cassette_file(plan)
 
 
 def chat_cassette_file(plan: Plan) -> str:
