@@ -16,7 +16,6 @@ CONTEXT = 3
 LARGE = 256 * 1024
 """Characters from which on a file's lines are not compared: that takes seconds, and nobody reads it."""
 
-MOST_ROWS = 2000
 MOST_FILES = 200
 
 Change = Literal["created", "modified", "deleted"]
@@ -34,7 +33,7 @@ class Hunk(FrozenValue, frozen=True):
 
 
 class FileChange(FrozenValue, frozen=True):
-    """One file that came, changed or went; ``note`` says why there are no lines, or not all."""
+    """One file that came, changed or went; ``note`` says why there are no lines."""
 
     path: str
     change: Change
@@ -69,16 +68,7 @@ def _hunks(before: Tree, after: Tree, path: str) -> tuple[str, tuple[Hunk, ...]]
     # Lines are compared without their line breaks, so two files may differ in nothing but these.
     if not hunks:
         return ("empty" if len(sides) == 1 else "only the ends of lines differ"), ()
-    whole = sum(len(hunk.rows) for hunk in hunks)
-    if whole <= MOST_ROWS:
-        return "", hunks
-    # Rows after MOST_ROWS are left out, and the note says how many there are.
-    room, first = MOST_ROWS, []
-    for hunk in hunks:
-        if room > 0:
-            first.append(Hunk(hunk.old_start, hunk.new_start, hunk.rows[:room]))
-            room -= len(hunk.rows)
-    return f"the first {MOST_ROWS:,} of {whole:,} lines", tuple(first)
+    return "", hunks
 
 
 def _lines(file: FileText | None) -> list[str]:
