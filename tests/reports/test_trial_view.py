@@ -12,8 +12,7 @@ from msgspec.structs import replace
 
 from pytest_agenteval.records.evidence import Check, FileText, Grade, Outcome, Tree
 from pytest_agenteval.records.transcript import Ask, Message, ToolCall, ToolError, Transcript, Usage
-from pytest_agenteval.reports.file_changes import LARGE, file_changes
-from pytest_agenteval.reports.trial_view import TrialView, judges_disagree, trial_view
+from pytest_agenteval.reports.trial_view import LARGE, TrialView, file_changes, judges_disagree, trial_view
 from tests.reports.runs import trial
 
 USAGE = Usage(10, 5, cost_usd=0.01, asks=1, attempts=1)

@@ -13,7 +13,6 @@ from typing import NamedTuple, TypeAlias
 from msgspec.structs import replace
 
 from pytest_agenteval.records.evidence import Check
-from pytest_agenteval.reports.file_changes import FileChange, hunks_of_lines
 from pytest_agenteval.reports.trial_screen import (
     MOST_TRIAL_NAME,
     Detail,
@@ -30,7 +29,14 @@ from pytest_agenteval.reports.trial_screen import (
     section,
     who_facts,
 )
-from pytest_agenteval.reports.trial_view import CallView, GradeView, MessageView, TrialView
+from pytest_agenteval.reports.trial_view import (
+    CallView,
+    FileChange,
+    GradeView,
+    MessageView,
+    TrialView,
+    hunks_of_lines,
+)
 from pytest_agenteval.text.formatting import (
     CUT,
     INDENT,

@@ -19,8 +19,7 @@ from pytest_agenteval.records.transcript import (
     token_figure,
 )
 from pytest_agenteval.records.trial import TapeCounts
-from pytest_agenteval.reports.file_changes import FileChange, Hunk
-from pytest_agenteval.reports.trial_view import CallView, GradeView, MessageView, TrialView
+from pytest_agenteval.reports.trial_view import CallView, FileChange, GradeView, Hunk, MessageView, TrialView
 from pytest_agenteval.text.errors import ELAPSED_MORE
 from pytest_agenteval.text.formatting import (
     CUT,

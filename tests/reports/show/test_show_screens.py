@@ -10,10 +10,9 @@ from msgspec.structs import replace
 
 from pytest_agenteval.records.evidence import Answer, Check, Grade
 from pytest_agenteval.records.transcript import Message, Transcript
-from pytest_agenteval.reports.file_changes import FileChange, Hunk
 from pytest_agenteval.reports.trial_difference import difference_lines
 from pytest_agenteval.reports.trial_screen import Detail, TrialPlace, file_lines, reason_lines, trial_lines
-from pytest_agenteval.reports.trial_view import trial_view
+from pytest_agenteval.reports.trial_view import FileChange, Hunk, trial_view
 from pytest_agenteval.text.formatting import StyledLine, cell_width
 
 from .sample_trials import FLIGHTS, GRADES, OUTCOME, PAINT, SYSTEM, TRIAL, views
