@@ -11,8 +11,6 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
@@ -198,24 +196,21 @@ def _starter_files(kind: str, suite: str, project: Project) -> list[NewFile]:
         # On Windows python3 may be a stub that only leads to the Store.
         "python": "python3" if found and "WindowsApps" not in found else "python",
     }
+    templates = Path(__file__).parent / "templates" / kind
     written = (
         NewFile(
-            _target_path(path, folder, suite, project.root),
-            fill(template.read_bytes().decode(), words).encode(),
+            _target_path(path.relative_to(templates).as_posix(), folder, suite, project.root),
+            fill(path.read_bytes().decode(), words).encode(),
         )
-        for path, template in _templates(files(__package__) / "templates" / kind)
+        for path in _files_below(templates)
     )
     # The files of the suite come first, its recordings after them.
     return sorted(written, key=lambda file: (not file.path.is_relative_to(folder), file.path))
 
 
-def _templates(folder: Traversable, below: str = "") -> Iterator[tuple[str, Traversable]]:
-    for each in sorted(folder.iterdir(), key=lambda entry: entry.name):
-        if each.is_file():
-            yield f"{below}{each.name}", each
-        # An installer may have compiled the templates that end with .py.
-        elif each.name != "__pycache__":
-            yield from _templates(each, f"{below}{each.name}/")
+def _files_below(folder: Path) -> list[Path]:
+    # An installer may have compiled files that end with .py.
+    return [path for path in sorted(folder.rglob("*")) if path.is_file() and "__pycache__" not in path.parts]
 
 
 def _target_path(path: str, folder: Path, suite: str, root: Path) -> Path:
@@ -234,8 +229,7 @@ def _example_files(example: Example, project: Project) -> list[NewFile]:
     return [
         NewFile(project.root / part / path.relative_to(folder / part), path.read_bytes())
         for part in example.parts
-        for path in sorted((folder / part).rglob("*"))
-        if path.is_file() and "__pycache__" not in path.parts
+        for path in _files_below(folder / part)
     ]
 
 

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -54,7 +53,7 @@ def guide(args: argparse.Namespace) -> int:
 
 @cache
 def guide_page() -> GuidePage:
-    text = files("pytest_agenteval.cli").joinpath("guide.md").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("guide.md").read_text(encoding="utf-8")
     markdown = text.replace("{version}", __version__)
     return GuidePage(package=__version__, markdown=markdown, commands=tuple(_commands(markdown)))
 
@@ -288,10 +287,10 @@ def workflow(project: Project, suite: str, command: str) -> NewFile:
         "python": "{}.{}".format(*sys.version_info),
         "prefix": prefix,
     }
-    template = (files(__package__) / "templates" / "shared" / "evals.yml").read_text(encoding="utf-8")
+    template = Path(__file__).parent / "templates" / "shared" / "evals.yml"
     # GitHub looks for workflows at the top of the repository only.
     place = project.repository / ".github" / "workflows" / "evals.yml"
-    return NewFile(place, fill(template, words).encode())
+    return NewFile(place, fill(template.read_text(encoding="utf-8"), words).encode())
 
 
 def _install_commands(root: Path) -> Iterable[str]:

@@ -19,7 +19,7 @@ from pytest_agenteval.cli.console import (
     wrapped,
     write_result,
 )
-from pytest_agenteval.cli.suite_files import SuiteFile, holds_suite, suites_meant, todays_tasks
+from pytest_agenteval.cli.suite_files import SuiteFile, suites_meant, todays_tasks
 from pytest_agenteval.loop.promotion import (
     MOST_NULL_MISSES,
     STRAGGLER_TRIALS,
@@ -48,6 +48,7 @@ from pytest_agenteval.session.suite_gates import percent_text
 from pytest_agenteval.store.run_folder import whole_runs
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.tasks.documents import read_document, short_path
+from pytest_agenteval.tasks.file_names import SUITE_NAMES
 from pytest_agenteval.tasks.load import joined, promoted_beside
 from pytest_agenteval.tasks.suite_spec import Regression, Suite
 from pytest_agenteval.tasks.validation import read_spec
@@ -224,7 +225,9 @@ def _suite_and_names(words: Sequence[str]) -> tuple[str | None, Sequence[str]]:
     """Take the first word as the suite where it is a suite's name or path."""
     if not words:
         return None, ()
-    is_suite = holds_suite(Path(words[0])) or any(each.suite.name == words[0] for each in suites_meant(None))
+    path = Path(words[0])
+    is_path = path.name in SUITE_NAMES or any((path / name).is_file() for name in SUITE_NAMES)
+    is_suite = is_path or any(each.suite.name == words[0] for each in suites_meant(None))
     return (words[0], words[1:]) if is_suite else (None, words)
 
 

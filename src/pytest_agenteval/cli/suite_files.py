@@ -86,11 +86,6 @@ def places_meant(name: str | None) -> list[Path]:
     return [each.path for each in suites_meant(name)]
 
 
-def holds_suite(path: Path) -> bool:
-    """Whether a path is that of a suite's file, or of a folder with one."""
-    return path.name in SUITE_NAMES or any((path / name).is_file() for name in SUITE_NAMES)
-
-
 def todays_tasks(file: SuiteFile) -> list[SuiteTask]:
     """Read the tasks of a suite; raises ProblemsFound for a file that has a task with problems."""
     loaded = tasks_of_suite(Suites(Path.cwd()), file.path, file.suite)
