@@ -83,7 +83,7 @@ NAMED_ONLY = {
 def _named(source: str) -> Iterator[str]:
     """Give every module of ours that a text in quotes names, wholly or by how an f-string begins.
 
-    ``import_module("pytest_agenteval.reports.html_index")`` is an import, and so is a table of such names,
+    ``import_module("pytest_agenteval.reports.html_report")`` is an import, and so is a table of such names,
     with the package's name or without. A text that begins with ``{__package__}`` stays in its own room.
     """
     for match in _QUOTED.finditer(source):
