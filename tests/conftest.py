@@ -16,7 +16,7 @@ import httpcore  # noqa: F401  # pytester forgets what a pytest of its own impor
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.installed import import_ours, remember_distributions
+from tests.installed import import_ours
 from tests.plugins_of_pytest import look_once
 
 # Modules and items stay, and runs leave trees of objects: to look for garbage after every 700 takes a tenth.
@@ -24,7 +24,6 @@ gc.set_threshold(20_000, *gc.get_threshold()[1:])
 # Whoever wants no bytecode has the asserts of every test file rewritten in each worker: most of collecting.
 sys.dont_write_bytecode = False
 import_ours()
-remember_distributions()
 look_once()
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # So a shell starts what it puts into the background; what a test starts would never hear a Ctrl-C.
@@ -45,7 +44,6 @@ if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usa
 
 SECONDS: dict[str, float] = {
     "tools/mcp/test_served_tools.py": 3,
-    "chat/differential/test_differential.py": 4,
     "chat/test_retries.py": 4,
     "session/test_gate.py": 6,
     "chat/test_streaming.py": 7,

@@ -245,11 +245,10 @@ def _import_all() -> None:
     install_importhook(config).mark_rewrite("pytest_agenteval", "xdist")
     for name in LIBRARIES:
         import_module(name)
-    from tests.installed import import_ours, remember_distributions
+    from tests.installed import import_ours
     from tests.plugins_of_pytest import look_once
 
     import_ours()
-    remember_distributions()
     look_once()
     config._ensure_unconfigure()
     _warm_up()

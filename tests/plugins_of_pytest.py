@@ -3,26 +3,17 @@
 A run registers some fifty plugins, and takes every name of each in hand, three times: that is a third of what
 a small run takes. What is ours, a user's or a test's is looked at as ever, and so is everything by runs in
 processes of their own.
-
-So it is with the options of a run, of which no two may have one name, and with a traceback, which shows whole
-statements: the answers stay what they were, and are not worked out anew for every run.
 """
 
 from __future__ import annotations
 
-import ast
 import sys
-import warnings
-from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterable
 from types import FunctionType, ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from _pytest import fixtures
-from _pytest._code import code
-from _pytest._code.source import Source, getstatementrange_ast
-from _pytest.config import argparsing
 from pluggy import _manager
 
 PACKAGES = frozenset({"_pytest", "xdist"})
@@ -37,9 +28,6 @@ def look_once() -> None:
     slow = getattr(_manager, "_static_hook_attr", None)  # older ones ask the plugin itself, which is quick
     if slow is not None and not hasattr(slow, "look"):
         _manager._static_hook_attr = QuickLook(slow)  # type: ignore[assignment]
-    code.getstatementrange_ast = statement_range  # type: ignore[attr-defined]
-    if not hasattr(argparsing.OptionGroup.addoption, "slow"):
-        argparsing.OptionGroup.addoption = _quick_addition(argparsing.OptionGroup.addoption)
 
 
 class Names:
@@ -96,49 +84,3 @@ def _fixtures(holder: Any) -> list[str]:
 
 def _may_be_fixture(value: object) -> bool:
     return isinstance(value, fixtures.FixtureFunctionDefinition) or hasattr(value, "__wrapped__")
-
-
-def statement_range(
-    line: int, source: Source, assertion: bool = False, astnode: ast.AST | None = None
-) -> tuple[ast.AST, int, int]:
-    """Give where a statement begins and ends; for the tree, which is wanted for later lines, a stand-in."""
-    text = str(source)
-    known = _ranges(text)
-    if line not in known:
-        _, *known[line] = getstatementrange_ast(line, source, astnode=_tree(text))
-    start, end = known[line]
-    return NO_TREE, start, end
-
-
-NO_TREE = ast.Module(body=[], type_ignores=[])
-
-
-@lru_cache(maxsize=128)
-def _ranges(text: str) -> dict[int, Sequence[int]]:
-    return {}
-
-
-@lru_cache(maxsize=8)
-def _tree(text: str) -> ast.AST:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return ast.parse(text, "source", "exec")
-
-
-def _quick_addition(slow: Callable[..., None]) -> Any:
-    """Give how an option is added to a group where its parser knows neither its names nor what it sets."""
-
-    def addoption(group: Any, *names: str, **settings: Any) -> None:
-        known = getattr(group.parser, "_opt2dest", None)  # older ones have it not, and ask for less
-        if known is None or not known.keys().isdisjoint(names) or _destination(names) in known.values():
-            slow(group, *names, **settings)
-        else:
-            group._addoption_inner(names, settings, allow_reserved=False)
-
-    addoption.slow = slow  # type: ignore[attr-defined]
-    return addoption
-
-
-def _destination(names: Sequence[str]) -> str:
-    long = next((name for name in names if name.startswith("--")), names[0])
-    return long.lstrip("-").replace("-", "_")
