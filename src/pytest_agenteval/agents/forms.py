@@ -40,16 +40,6 @@ def agent_factory_of(form: Mapping[str, Any], implementation: Any = None) -> Cal
     return HttpFactory(form)
 
 
-def asks_through_context(factory: object) -> bool:
-    """Whether an agent of a form may ask the run's model through its context; else it asks its own."""
-    return bool(getattr(factory, "asks_through_context", False))
-
-
-def takes_model(factory: object) -> bool:
-    """Whether the model that a run names reaches an agent; one that says nothing of it takes it."""
-    return bool(getattr(factory, "takes_model", True))
-
-
 def form_problems(form: Mapping[str, Any]) -> Sequence[InputProblem]:
     """Say what is wrong with a form, at keys of suite.yaml."""
     kinds = [key for key in KINDS if form.get(key)]

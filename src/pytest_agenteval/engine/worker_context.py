@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from msgspec.structs import replace
 
 from pytest_agenteval.agents.agent import Agent, agent_trait, is_adapter
-from pytest_agenteval.agents.forms import asks_through_context
 from pytest_agenteval.engine.agent_time import FirstUse, TimeWatch
 from pytest_agenteval.engine.digests import DigestCache, code_digest
 from pytest_agenteval.engine.executor import ExecutorContext, UnusedRecordings
@@ -225,7 +224,9 @@ class WorkerContext:
         A user's agent that calls a model of its own would never use the offline model.
         """
         task = plan.task
-        if not task.form or not plan.model.offline or asks_through_context(self._agent_factory(task)):
+        if not task.form or not plan.model.offline:
+            return task
+        if agent_trait(self._agent_factory(task), "asks_through_context"):
             return task
         return replace(task, agent=STAND_IN, form=NOTHING, settings=NOTHING)
 

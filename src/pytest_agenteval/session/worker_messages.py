@@ -169,7 +169,7 @@ def _session_lines(config: pytest.Config, evals: EvalSession | None) -> Iterator
 def _agents_without_model(evals: EvalSession) -> Iterator[str]:
     """Name the agents on which ``--agent-model`` has no effect."""
     # A controller that only sums up needs no agent.
-    from pytest_agenteval.agents.forms import takes_model
+    from pytest_agenteval.agents.agent import agent_trait
 
     if not evals.settings.models or evals.stored is not None:
         return
@@ -180,7 +180,7 @@ def _agents_without_model(evals: EvalSession) -> Iterator[str]:
     }
     # Agents that used other models are left out: the tables show which models they used.
     for agent in sorted(agents - evals.agents_with_other_models):
-        if not takes_model(evals.registry.agent_factory(agent)):
+        if agent_trait(evals.registry.agent_factory(agent), "takes_model") is False:
             yield f"--agent-model has no effect on {agent}: it takes neither `model` nor `model_url`"
 
 
