@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.agents.loop import call_all
+from pytest_agenteval.agents.loop import MOST_AT_ONCE, call_all
 from pytest_agenteval.chat.chat import Reply
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool_spec import ToolSpec
@@ -172,6 +172,23 @@ def test_calls_of_one_reply_overlap_and_are_answered_in_its_order() -> None:
     assert [result.value for _, result in answered] == ["first", "second", "third"]
     assert [written.id for written in recorder.calls] == ["first", "second", "third"]
     assert [written.index for written in recorder.calls] == [0, 1, 2]
+
+
+def test_of_many_calls_of_one_reply_only_so_many_run_at_once() -> None:
+    """Each may need a thread: the next begins when one has ended."""
+    running, most = 0, 0
+
+    async def look(args: Mapping[str, Any]) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.001)
+        running -= 1
+
+    box, recorder = box_of(look=look)
+    asked = reply(*(call("look", id=str(number), place=str(number)) for number in range(MOST_AT_ONCE + 8)))
+    answered = asyncio.run(call_all(Context(box, recorder), asked))  # type: ignore[arg-type]  # enough of it
+    assert (len(answered), most) == (MOST_AT_ONCE + 8, MOST_AT_ONCE)
 
 
 def test_nothing_goes_on_behind_the_trials_back() -> None:
