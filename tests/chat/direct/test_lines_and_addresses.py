@@ -260,3 +260,18 @@ def test_an_address_that_names_the_whole_endpoint_is_asked_as_it_is() -> None:
 def test_a_region_of_openai_stands_before_its_host(host: str, region: str) -> None:
     """Prices are higher in some regions; no other address has one."""
     assert region_of(host) == region
+
+
+@pytest.mark.parametrize(
+    ("id", "base", "is_own"),
+    [
+        ("openai/m", "https://api.openai.com/v1", True),
+        ("openai/m", "https://eu.api.openai.com/v1", True),
+        ("openai/m", "https://myapi.openai.com/v1", False),
+        ("openai/m", "http://127.0.0.1:8000/v1", False),
+        ("hosted_vllm/m", "http://127.0.0.1:8000/v1", False),
+    ],
+)
+def test_only_the_providers_own_host_is_its_own(id: str, base: str, is_own: bool) -> None:
+    """What its API refuses holds there, and the user's organization is named nowhere else."""
+    assert chat_at(base, id).model_ask(QUESTION).own_host is is_own
