@@ -162,8 +162,6 @@ class TrialTime:
 
     def _left_out(self) -> tuple[float, float]:
         # Seconds that are not charged, and those that are not elapsed either.
-        if not self._spans:  # of offline trials, always
-            return self._left_out_before
         with self._lock:
             if not self._spans:
                 return self._left_out_before

@@ -328,15 +328,13 @@ class Transcript(Record, frozen=True):
 
     def usage_of(self, *kinds: str) -> Usage:
         """Give the usage of requests that are events of these kinds: to judges, or to a simulated user."""
-        if not self.events:  # as of most offline trials
-            return NO_USAGE
         asks = [event for event in self.events if event.kind in kinds]
         return sum([Usage.from_json(event.details["usage"]) for event in asks], NO_USAGE)
 
     @property
     def all_usage(self) -> Usage:
         """The usage of agent, judges and simulated user together."""
-        return self.usage + self.usage_of(JUDGE_ASK, USER_ASK) if self.events else self.usage
+        return self.usage + self.usage_of(JUDGE_ASK, USER_ASK)
 
     @property
     def doubtful_events(self) -> Mapping[str, int]:
