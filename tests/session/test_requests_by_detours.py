@@ -55,20 +55,14 @@ def ask_standing(path):
     STANDING.request("GET", "/" + path)
     return STANDING.getresponse().read().decode()
 
-def pool():
-    return POOL.apply(fetch, ("pool",))
-
-def mapped():
-    return str(POOL.map(fetch, ["mapped"]))
+def udp():
+    return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 
 def late_pool():
     global LATE
     if "LATE" not in globals():
         LATE = ThreadPool(1)
     return LATE.apply(fetch, ("late_pool",))
-
-def late_pool_again():
-    return late_pool()
 
 def copies():
     with multiprocessing.get_context("fork").Pool(1) as pool:
@@ -94,17 +88,11 @@ def handed_over(work, path):
     work.put((path, next(ORDER), replies))
     return replies.get(timeout=60)
 
-def queue_of_a_thread():
-    return handed_over(WORK, "queue_of_a_thread")
-
 def late_thread():
     global LATE_WORK
     if "LATE_WORK" not in globals():
         LATE_WORK = worker(queue.PriorityQueue())
     return handed_over(LATE_WORK, "late_thread")
-
-def late_thread_again():
-    return late_thread()
 
 def bare_thread():
     said = queue.Queue()
@@ -116,58 +104,14 @@ def bare_thread():
     _thread.start_new_thread(ask, ())
     return said.get()
 
-def standing():
-    return ask_standing("standing")
-
 def raw():
     RAW.sendall(b"GET /raw HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n")
     return str(RAW.recv(99))
-
-def datagram():
-    asking = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    return str(asking.sendto(b"datagram", (HOST, PORT)))
-
-def datagram_in_parts():
-    asking = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    return str(asking.sendmsg([b"datagram"], [], 0, (HOST, PORT)))
-
-def name():
-    return str(http.client.HTTPConnection("nowhere.invalid").request("GET", "/"))
-
-def lookup():
-    return str(socket.getaddrinfo("somewhere.invalid", 443))
-
-def old_lookup():
-    return socket.gethostbyname("anywhere.invalid")
-
-def long_old_lookup():
-    return socket.gethostbyname_ex("elsewhere.invalid")[0]
-
-def lookup_by_address():
-    return str(socket.gethostbyaddr("192.0.2.1"))
-
-def full_name():
-    return socket.getfqdn("192.0.2.2")
-
-def name_of_pair():
-    return str(socket.getnameinfo(("192.0.2.3", 80), 0))
 
 def names_on_a_loop():
     async def look_up():
         return await asyncio.get_running_loop().getnameinfo(("192.0.2.4", 80))
     return str(asyncio.run(look_up()))
-
-def copied_context():
-    return COPIED.run(fetch, "copied_context")
-
-def empty_context():
-    return EMPTY().run(fetch, "empty_context")
-
-def empty_context_of_a_pool():
-    return EMPTY().run(EXECUTOR.submit, fetch, "empty_context_of_a_pool").result()
-
-def empty_context_in_a_pool():
-    return EXECUTOR.submit(EMPTY().run, fetch, "empty_context_in_a_pool").result()
 
 def thread_of_an_empty_context():
     said = queue.SimpleQueue()
@@ -209,15 +153,9 @@ def generator_ended_elsewhere():
     EMPTY().run(generator.close)
     return "left"
 
-def queue_of_a_thread_in_an_empty_context():
-    return EMPTY().run(handed_over, WORK, "queue_of_a_thread_in_an_empty_context")
-
 def context_of_an_earlier_trial():
     HELD.append(contextvars.copy_context())
     return HELD[0].copy().run(fetch, "context_of_an_earlier_trial")
-
-def context_of_an_earlier_trial_again():
-    return context_of_an_earlier_trial()
 
 HELD = []
 
@@ -262,6 +200,34 @@ def endless():
         time.sleep(0.01)
 
 
+WAYS = {{
+    "pool": lambda: POOL.apply(fetch, ("pool",)),
+    "mapped": lambda: str(POOL.map(fetch, ["mapped"])),
+    "late_pool_again": lambda: late_pool(),
+    "queue_of_a_thread": lambda: handed_over(WORK, "queue_of_a_thread"),
+    "late_thread_again": lambda: late_thread(),
+    "standing": lambda: ask_standing("standing"),
+    "name": lambda: str(http.client.HTTPConnection("nowhere.invalid").request("GET", "/")),
+    "lookup": lambda: str(socket.getaddrinfo("somewhere.invalid", 443)),
+    "old_lookup": lambda: socket.gethostbyname("anywhere.invalid"),
+    "long_old_lookup": lambda: socket.gethostbyname_ex("elsewhere.invalid")[0],
+    "lookup_by_address": lambda: str(socket.gethostbyaddr("192.0.2.1")),
+    "full_name": lambda: socket.getfqdn("192.0.2.2"),
+    "name_of_pair": lambda: str(socket.getnameinfo(("192.0.2.3", 80), 0)),
+    "copied_context": lambda: COPIED.run(fetch, "copied_context"),
+    "empty_context": lambda: EMPTY().run(fetch, "empty_context"),
+    "empty_context_of_a_pool":
+        lambda: EMPTY().run(EXECUTOR.submit, fetch, "empty_context_of_a_pool").result(),
+    "empty_context_in_a_pool":
+        lambda: EXECUTOR.submit(EMPTY().run, fetch, "empty_context_in_a_pool").result(),
+    "queue_of_a_thread_in_an_empty_context":
+        lambda: EMPTY().run(handed_over, WORK, "queue_of_a_thread_in_an_empty_context"),
+    "context_of_an_earlier_trial_again": lambda: context_of_an_earlier_trial(),
+    "datagram": lambda: str(udp().sendto(b"datagram", (HOST, PORT))),
+    "datagram_in_parts": lambda: str(udp().sendmsg([b"datagram"], [], 0, (HOST, PORT))),
+}}
+
+
 class Shared:
     loop = "shared"
 
@@ -273,7 +239,8 @@ class Shared:
 
 class Own:
     def run(self, task_input, ctx):
-        return "Mina " + globals()[task_input["content"]]()
+        way = task_input["content"]
+        return "Mina " + (WAYS.get(way) or globals()[way])()
 
 
 def pytest_agenteval_register(registry):
