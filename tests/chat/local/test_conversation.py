@@ -80,6 +80,7 @@ def test_in_words_results_are_the_users_and_roles_take_turns() -> None:
     assert words[2]["content"].count("<tool_call>") == 2
     assert words[3]["content"].count("<tool_response>") == 2
     assert [message["role"] for message in without_system(words)] == ["user", "assistant", "user"]
+    assert with_tools_in_words(template_messages(said), []) == words[1:], "without tools, none is described"
 
 
 def test_a_template_is_asked_for_the_truest_form_first() -> None:
