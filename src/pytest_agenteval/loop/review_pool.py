@@ -224,16 +224,14 @@ class _PoolBuilder:
     def _only_rubric(self, questions: Sequence[_JudgeQuestion]) -> Rubric:
         """Give the rubric of all these questions; raises UsageMistake where there is none, or several."""
         rubrics = {each.shown.rubric.digest(): each.shown.rubric for each in questions}
-        names = ", ".join(dict.fromkeys(rubric.name for rubric in rubrics.values()))
         if not rubrics:
             hint = "--rubric R names a rubric, or a .jinja file"
             raise UsageMistake(f"no grader of these trials shows judges anything{self._reasons()}: {hint}")
-        if len(rubrics) == 1:
-            return next(iter(rubrics.values()))
-        if ", " in names:
-            raise UsageMistake(f"which rubric? --rubric is one of {names}")
-        how = "--rubric FILE.jinja, --task or --bucket tells which"
-        raise UsageMistake(f"{len(rubrics)} rubrics are named {names}: {how}")
+        rubric, *others = rubrics.values()
+        if others:
+            names = ", ".join(each.name for each in (rubric, *others))
+            raise UsageMistake(f"which rubric? --rubric, --task or --bucket chooses; there are {names}")
+        return rubric
 
     def _reasons(self) -> str:
         reasons = ", ".join(f"{count} {why}" for why, count in self.left_out.items())
@@ -274,15 +272,17 @@ def chosen_entries(
     """
     entries = list(run.entries)
     for kind, wanted in patterns.items():
-        value_of = FILTERS[kind]
         names = sorted({FILTERS[kind](entry) for entry in run.entries})
+        meant = set[str]()
         for pattern in wanted:
-            if not any(_matches_any(name, (pattern,)) for name in names):
+            found = [name for name in names if name == pattern or fnmatchcase(name, pattern)]
+            meant.update(found)
+            if not found:
                 hint = did_you_mean(pattern, names) or f"there are {', '.join(filter(None, names)) or 'none'}"
                 hint = one_line(hint, MOST_LISTED)
                 raise UsageMistake(f"--{kind} {pattern}: no trial of {run.name} has it; {hint}")
         if wanted:
-            entries = [entry for entry in entries if _matches_any(value_of(entry), wanted)]
+            entries = [entry for entry in entries if FILTERS[kind](entry) in meant]
     if words and UNDECIDED not in words:
         return [entry for entry in entries if _ended_as(entry, words)]
     return entries
@@ -306,7 +306,3 @@ def _is_undecided(trial: ReviewTrial) -> bool:
     """Whether the grader that uses the rubric could not tell; without one, whether any grader could not."""
     own = [grade for grade in trial.entry.grades if grade.grader == trial.grader]
     return any(grade.score is None for grade in own or trial.entry.grades)
-
-
-def _matches_any(name: str, patterns: Sequence[str]) -> bool:
-    return any(name == pattern or fnmatchcase(name, pattern) for pattern in patterns)
