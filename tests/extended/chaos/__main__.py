@@ -15,15 +15,21 @@ from functools import partial
 from multiprocessing import get_context
 from typing import NamedTuple
 
-from tests.extended.chaos.budgets import half_the_price
 from tests.extended.chaos.hostile import INPUTS, run_beside
 from tests.extended.chaos.kills import killed, kills
-from tests.extended.chaos.providers import storm
 from tests.extended.chaos.ray_kills import has_ray, ray_killed, ray_kills
-from tests.extended.chaos.shards import four_shards
 from tests.extended.chaos.surroundings import SURROUNDINGS
-from tests.extended.chaos.table import group_rows, write_table
-from tests.extended.chaos.verdicts import LOST, NO_VERDICT, OK, CarriedOut, Verdict, verdict
+from tests.extended.chaos.verdicts import (
+    LOST,
+    NO_VERDICT,
+    OK,
+    CarriedOut,
+    Verdict,
+    group_rows,
+    verdict,
+    write_table,
+)
+from tests.extended.chaos.whole_runs import four_shards, half_the_price, storm
 
 RAY = ("--agent-executor=ray:2",)
 

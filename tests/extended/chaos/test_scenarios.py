@@ -13,8 +13,7 @@ import pytest
 from tests.extended.chaos import kills
 from tests.extended.chaos.kills import Kill, killed
 from tests.extended.chaos.project import TooSlow, until
-from tests.extended.chaos.table import BEGIN, END, write_table
-from tests.extended.chaos.verdicts import LOST, NO_VERDICT, OK, verdict
+from tests.extended.chaos.verdicts import BEGIN, END, LOST, NO_VERDICT, OK, verdict, write_table
 from tests.journals import journal, names
 from tests.suites import only_our_plugin, suite, task, write
 
