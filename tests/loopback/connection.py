@@ -11,7 +11,6 @@ from http import HTTPStatus
 from typing import Any
 
 from .replies import RawReply
-from .traffic import Traffic
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +40,44 @@ class Answer:
     cut: bool = False
 
 
+class Traffic:
+    """What the connections count; only the thread of the server writes here."""
+
+    def __init__(self) -> None:
+        self.open: set[asyncio.Transport] = set()
+        self.in_flight = 0
+        self.reset()
+
+    def reset(self) -> None:
+        """Start counting again; what is in flight stays so."""
+        self.requests = 0
+        self.connections = 0
+        self.peak_in_flight = self.in_flight
+        self.first_request: float | None = None
+
+    def request_arrived(self, at: float) -> None:
+        """Count a request in."""
+        self.requests += 1
+        self.in_flight += 1
+        self.peak_in_flight = max(self.peak_in_flight, self.in_flight)
+        if self.first_request is None:
+            self.first_request = at
+
+    def request_left(self) -> None:
+        """Count a request out, be it answered, dropped, or given up by the client."""
+        self.in_flight -= 1
+
+    def as_json(self) -> dict[str, float]:
+        """Give every counter under its name; the first request by the clock that all processes share."""
+        return {
+            "requests": self.requests,
+            "connections": self.connections,
+            "in_flight": self.in_flight,
+            "peak_in_flight": self.peak_in_flight,
+            "first_request_at": self.first_request or 0.0,
+        }
+
+
 class Connection(asyncio.Protocol):
     """Reads the requests of one client and answers them one after the other."""
 
@@ -62,7 +99,7 @@ class Connection(asyncio.Protocol):
         self._traffic.open.discard(self._transport)
         if self._timer is not None and self._pending is not None:
             self._timer.cancel()
-            self._count_out(self._pending, answered=False)
+            self._count_out(self._pending)
 
     def data_received(self, data: bytes) -> None:
         self._unread += data
@@ -111,15 +148,15 @@ class Connection(asyncio.Protocol):
         self._serve()
 
     def _finish(self, answer: Answer) -> None:
-        self._count_out(answer, answered=answer.payload is not None)
+        self._count_out(answer)
         if answer.payload is not None:
             self._transport.write(answer.payload)
         if answer.payload is None or answer.cut or self._close_after:
             self._transport.close()
 
-    def _count_out(self, answer: Answer, *, answered: bool) -> None:
+    def _count_out(self, answer: Answer) -> None:
         if answer.counted:
-            self._traffic.request_left(answered=answered)
+            self._traffic.request_left()
 
 
 def http_reply(status: int, body: Any, headers: Mapping[str, str] | None = None) -> bytes:

@@ -7,7 +7,7 @@ by a script::
         litellm.completion("openai/some-model", api_base=server.openai_base, api_key="x", ...)
 
 As a program, ``python -m tests.loopback.model_server --port 0 --latency-ms 200`` prints its address and
-serves until it is ended; ``GET /stats`` gives its counters and ``GET /reset`` sets them to zero.
+serves until it is ended; ``GET /stats`` gives its counters.
 """
 
 from __future__ import annotations
@@ -15,21 +15,18 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import re
 import threading
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Self
 
 from . import anthropic_wire, openai_wire, responses_wire
-from .connection import Answer, Connection, Request, http_event_stream, http_raw, http_reply
+from .connection import Answer, Connection, Request, Traffic, http_event_stream, http_raw, http_reply
 from .replies import Answered, Json, RawReply, Replies, ReplyPlan, Wire, chooser, tool_then_text
-from .traffic import Traffic
 
 __all__ = ["ModelServer", "RawReply", "ReplyPlan", "Request"]
 
 OK = (ReplyPlan(text="ok"),)
-PATH_LATENCY = re.compile(r"^/l(\d+)/")
 
 
 class ModelServer:
@@ -38,8 +35,7 @@ class ModelServer:
     A callable given as ``replies`` is called in that thread with the body of the request and its number,
     counted from 0; when it raises, the client gets a status of 500 that quotes the exception.
 
-    How long a reply takes is said by its plan, else by the path (``/l200/v1/chat/completions`` takes
-    200 ms), else by ``latency_s``. ``hang_s`` of the plan is added to that.
+    How long a reply takes is said by its plan, else by ``latency_s``; ``hang_s`` of the plan is added.
     """
 
     def __init__(
@@ -111,11 +107,6 @@ class ModelServer:
         """The most requests that were waiting for their reply at one time."""
         return self._traffic.peak_in_flight
 
-    @property
-    def span_s(self) -> float:
-        """Seconds from the first request to the last reply; 0 before the first reply."""
-        return self._traffic.span_s
-
     def _run(self, started: Future[None]) -> None:
         try:
             asyncio.run(self._serve(started))
@@ -145,9 +136,6 @@ class ModelServer:
             return self._model_answer(responses_wire, request)
         if path == "/stats":
             return Answer(http_reply(200, self._traffic.as_json()), counted=False)
-        if path == "/reset":
-            self.forget()
-            return Answer(http_reply(200, {}), counted=False)
         body = openai_wire.error(404, f"Invalid URL ({request.method} {path})", "unknown_url", 0)
         return Answer(http_reply(404, body), counted=False)
 
@@ -160,7 +148,7 @@ class ModelServer:
         plan = self._plan(request.body, n)
         if isinstance(plan, RawReply):
             return Answer(http_raw(plan), cut=plan.ending == "cut")
-        delay_s = plan.hang_s + self._plain_latency(plan, request.path)
+        delay_s = plan.hang_s + (self._latency_s if plan.latency_s is None else plan.latency_s)
         return Answer(None if plan.drop else _payload(wire, plan, request.body, n), delay_s)
 
     def _plan(self, body: Json, n: int) -> Answered:
@@ -168,12 +156,6 @@ class ModelServer:
             return self._choose(body, n)
         except Exception as error:
             return ReplyPlan(status=500, text=f"the script of replies raised {error!r}")
-
-    def _plain_latency(self, plan: ReplyPlan, path: str) -> float:
-        if plan.latency_s is not None:
-            return plan.latency_s
-        found = PATH_LATENCY.match(path)
-        return int(found[1]) / 1000 if found else self._latency_s
 
 
 def _payload(wire: Wire, plan: ReplyPlan, request: Json, n: int) -> bytes:

@@ -55,7 +55,6 @@ def test_replies_are_used_in_order_and_the_last_one_repeats() -> None:
     assert texts == ["one", "two", "two"]
     assert [request.body for request in server.requests] == [{"turn": 0}, {"turn": 1}, {"turn": 2}]
     assert [request.headers["x-turn"] for request in server.requests] == ["0", "1", "2"]
-    assert server.span_s > 0
 
 
 def test_a_callable_sees_the_request_and_its_number() -> None:
@@ -163,11 +162,11 @@ def test_a_raw_reply_ends_as_it_is_told(ending: Any) -> None:
 
 
 def test_hundreds_of_clients_wait_at_the_same_time() -> None:
-    """The path sets the latency, and every client waits it out beside the others."""
+    """Every client waits out the latency beside the others."""
 
     async def one(port: int) -> bytes:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(b"POST /l200/v1/chat/completions HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}")
+        writer.write(b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}")
         status = await reader.readline()
         writer.close()
         return status
@@ -175,12 +174,13 @@ def test_hundreds_of_clients_wait_at_the_same_time() -> None:
     async def everyone(port: int) -> list[bytes]:
         return await asyncio.gather(*(one(port) for _ in range(300)))
 
-    with ModelServer() as server:
+    began = time.monotonic()
+    with ModelServer(latency_s=0.2) as server:
         replies = asyncio.run(everyone(int(server.anthropic_base.rpartition(":")[2])))
 
     assert set(replies) == {b"HTTP/1.1 200 OK\r\n"}
     assert server.peak_in_flight > 100
-    assert 0.2 <= server.span_s < 20  # one after the other: 60
+    assert 0.2 <= time.monotonic() - began < 20  # one after the other: 60
 
 
 def test_a_client_that_gives_up_is_no_longer_in_flight() -> None:
@@ -199,7 +199,7 @@ def test_a_client_that_gives_up_is_no_longer_in_flight() -> None:
     assert server.peak_in_flight == 1
 
 
-def test_the_program_prints_its_address_counts_and_resets() -> None:
+def test_the_program_prints_its_address_and_counts() -> None:
     """A benchmark can run the server in a process of its own."""
     command = [sys.executable, "-m", "tests.loopback.model_server", "--tool", "add", "--tool-args", "[1]"]
     with subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, text=True) as process:
@@ -209,12 +209,9 @@ def test_the_program_prints_its_address_counts_and_resets() -> None:
             _, _, called = post(base, "/v1/chat/completions", {"messages": [QUESTION]})
             _, _, body = post(base, "/v1/chat/completions", {"messages": [{"role": "tool"}]})
             counted = get(f"{base}/stats")
-            get(f"{base}/reset")
-            recounted = get(f"{base}/stats")
         finally:
             process.terminate()
 
     assert json.loads(called)["choices"][0]["finish_reason"] == "tool_calls"
     assert json.loads(body)["choices"][0]["finish_reason"] == "stop"
     assert counted["requests"] == 2
-    assert recounted["requests"] == 0
