@@ -23,7 +23,7 @@ from pytest_agenteval.registry.installed import pytest_agenteval_register
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.text.errors import CAUSES, ProblemsFound, TrialBroken
-from tests.extended.performance.options import parser as performance_options
+from tests.extended.performance.__main__ import parser as performance_options
 from tests.suites import only_our_plugin
 
 pytest_plugins = ["pytester"]
