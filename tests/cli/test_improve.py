@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.cli.main import main
-from pytest_agenteval.loop.improve.progress import ProgressLines
+from pytest_agenteval.loop.improve.progress import StepLines
 from pytest_agenteval.store.run_folder import find_run
 from tests.cli.documents import valid_document
 from tests.loop.prompt_projects import PRICES, bakery, everything_of_the_user, git
@@ -76,7 +76,7 @@ def test_lines_are_as_wide_as_the_terminal_and_no_wider(monkeypatch: pytest.Monk
     monkeypatch.setenv("COLUMNS", "60")
     widths = []
     for out in (Screen(), io.StringIO()):
-        terminal = ProgressLines(out)
+        terminal = StepLines(out)
         terminal.begin("round 1", "screen ...")
         terminal.end("discarded: " + "nothing rose and nothing fell " * 5)
         widths.append(max(map(len, out.getvalue().splitlines())))

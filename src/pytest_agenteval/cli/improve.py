@@ -67,10 +67,10 @@ def improve_arguments(parser: argparse.ArgumentParser) -> None:
 def improve(args: argparse.Namespace) -> int:
     """Improve prompts: 0 confirmed, 3 better on dev only, 1 no change accepted, 130 interrupted."""
     from pytest_agenteval.loop.improve.improver import Improver, claim_improvement
-    from pytest_agenteval.loop.improve.progress import ProgressLines
+    from pytest_agenteval.loop.improve.progress import StepLines
 
     # The document has to stand alone on the standard output.
-    progress = ProgressLines(sys.stderr if args.json == STDOUT else sys.stdout)
+    progress = StepLines(sys.stderr if args.json == STDOUT else sys.stdout)
     repository, folder, improvement, remarks = (
         _resumed_improvement(args) if args.resume else _new_improvement(args)
     )

@@ -36,8 +36,8 @@ from pytest_agenteval.loop.improve.progress import (
     Improvement,
     Limits,
     Outcome,
-    ProgressLines,
     Round,
+    StepLines,
     TriedPair,
     read_state,
     write_log,
@@ -273,7 +273,7 @@ class Improver:
     """
 
     def __init__(
-        self, repository: Repository, folder: Path, improvement: Improvement, progress: ProgressLines
+        self, repository: Repository, folder: Path, improvement: Improvement, progress: StepLines
     ) -> None:
         self._repository, self._folder, self._progress = repository, folder, progress
         self.improvement = improvement

@@ -314,7 +314,7 @@ def _markdown_sentence(text: str) -> str:
     return escape_markdown(text, MOST_SENTENCE).replace("-&gt;", "->").replace("&lt;0", "<0")
 
 
-class ProgressLines:
+class StepLines:
     """Prints a line for each step: its start when the step starts, its result when it ends."""
 
     def __init__(self, out: TextIO) -> None:
