@@ -120,11 +120,6 @@ def template_id(config: Any) -> str:
     return id if isinstance(id, str) and id else "classic_card"
 
 
-def card_configs(card: Mapping[str, Any]) -> list[Any]:
-    configs = card.get("ui_configs")
-    return configs if isinstance(configs, list) else []
-
-
 def plain_text(value: Any) -> str | None:
     """Write a value of a card as text; None for a map, a list and nothing."""
     return None if value is None or isinstance(value, dict | list) else str(value)
@@ -136,7 +131,8 @@ def card_end_state(
     """Give how far a card has come: what its file holds, None where there is no file, and if it was saved."""
     # Names and order of the requirements are those of Memex, so that figures can be compared.
     there, card = card is not None, card or {}
-    configs, has_title = card_configs(card), bool((plain_text(card.get("title")) or "").strip())
+    configs = card["ui_configs"] if isinstance(card.get("ui_configs"), list) else []
+    has_title = bool((plain_text(card.get("title")) or "").strip())
     requirements = {
         "matching_successful_save_timeline_card_tool_call": saved,
         "card_file_exists": there,

@@ -110,8 +110,8 @@ class KnowledgeBase:
 
     def __init__(self, workspace: Workspace, clock: Clock) -> None:
         self.workspace, self.clock = workspace, clock
-        self._write_numbers: dict[tuple[str, ...], int] = {}
-        self._count = 0
+        # By the names that lead to a file, which of the trial's writes to it was the last.
+        self.write_numbers: dict[tuple[str, ...], int] = {}
 
     def place(self, path: str) -> PkmPath:
         """Find the place that a path means; raises ToolFailed where it means none in the knowledge base."""
@@ -184,8 +184,7 @@ class KnowledgeBase:
             place.real.parent.mkdir(parents=True, exist_ok=True)
             # Bytes, because writing text would turn the line ends into those of the machine.
             place.real.write_bytes(text.encode("utf-8"))
-        self._count += 1
-        self._write_numbers[place.parts] = self._count
+        self.write_numbers[place.parts] = max(self.write_numbers.values(), default=0) + 1
 
     def must_exist(self, place: PkmPath) -> None:
         """Raise ToolFailed where there is nothing at a place; the root need not be there yet."""
@@ -193,10 +192,6 @@ class KnowledgeBase:
             folder = PkmPath(place.parts[:-1], place.real.parent)
             hint = did_you_mean(place.parts[-1], [other.parts[-1] for other in self.inside(folder)])
             raise ToolFailed("; ".join(filter(None, (f"there is no {place}", hint))), "not_found")
-
-    def write_number(self, place: PkmPath) -> int:
-        """Give which of the trial's writes to a file of this name was the last; 0 where there was none."""
-        return self._write_numbers.get(place.parts, 0)
 
 
 @contextmanager

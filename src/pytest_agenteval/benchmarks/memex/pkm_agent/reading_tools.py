@@ -36,7 +36,7 @@ def glob(base: KnowledgeBase, pattern: str, path: str = "/") -> str:
     if not files:
         return f"No file below {top} fits {pattern}."
     # By the order of writing in this trial: the times of files in a fixture are those of its checkout.
-    files.sort(key=lambda place: (-base.write_number(place), place.parts))
+    files.sort(key=lambda place: (-base.write_numbers.get(place.parts, 0), place.parts))
     more = f"\n\n(The first {MAX_GLOB_FILES} of {len(files)}. A narrower pattern shows others.)"
     return "\n".join(map(str, files[:MAX_GLOB_FILES])) + (more if len(files) > MAX_GLOB_FILES else "")
 

@@ -111,7 +111,10 @@ def move(base: KnowledgeBase, source_path: str, destination_path: str, overwrite
     if target.parts[: len(source.parts)] == source.parts:
         raise ToolFailed(f"{source} cannot be moved into itself", "same_place")
     # Every refusal comes before the first change to the disk: a move that fails leaves no folder behind.
-    replaced = _make_way(source, target, overwrite)
+    replaced = target.real.exists()
+    if replaced and (target.is_folder or source.is_folder or not overwrite):
+        way = "name another" if target.is_folder or source.is_folder else "name another, or overwrite it"
+        raise ToolFailed(f"{target} is there already; {way}", "exists")
     with disk_errors(source, "moved"):
         target.real.parent.mkdir(parents=True, exist_ok=True)
         source.real.replace(target.real)
@@ -146,21 +149,6 @@ def _target(base: KnowledgeBase, source: PkmPath, destination: str) -> PkmPath:
     if place.parts == source.parts:
         return place
     return base.place("/".join(("", *place.parts, source.parts[-1])))
-
-
-def _make_way(source: PkmPath, target: PkmPath, overwrite: bool) -> bool:
-    """Say whether something will be replaced; a file only by a file, a folder only if it is empty."""
-    if not target.real.exists():
-        return False
-    if source.is_folder != target.is_folder:
-        kind = "folder" if target.is_folder else "file"
-        raise ToolFailed(f"{target} is a {kind}, and {source} is none", "exists")
-    if not overwrite:
-        raise ToolFailed(f"{target} is there already; name another, or overwrite it", "exists")
-    with disk_errors(target, "listed"):
-        if target.is_folder and any(target.real.iterdir()):
-            raise ToolFailed(f"{target} is not empty; move what is in {source} piece by piece", "exists")
-    return True
 
 
 def update_insight(
