@@ -88,6 +88,7 @@ def test_a_second_tool_gets_a_part_of_what_the_first_one_gave(clone: Path, to: P
     page = (to / "evals" / "ko-agentbench" / "ANOMALIES.md").read_text(encoding="utf-8")
     assert "L3-001: a placeholder leads nowhere in the recorded answers: CategorySearch_kakao(y)" in page
     assert "has a space after the reference" in page
+    assert "is not of type" not in page
 
 
 def test_a_conversation_is_evaluated_at_a_users_turn(clone: Path, to: Path) -> None:

@@ -221,12 +221,15 @@ def test_a_shared_tree_that_lies_elsewhere_is_found(
 ) -> None:
     """A base fixture outside of the suite's folder is put where tasks look for it, as the import's own."""
     (suite_of(memex) / "_garden_pkm").rename(memex / "_garden_pkm")
+    out_of_it = {"fact_id": FACT_ID, "content": NOTE, "base_fixture": "../_garden_pkm"}
+    pkm_task(suite_of(memex), "odd/tree", input=out_of_it)
 
     assert agenteval_import("memex", memex, "--to", tmp_path / "mine") == 0
     assert agenteval_import("memex", memex, "--to", tmp_path / "mine", "--force") == 0
 
     assert (tmp_path / "mine" / "_garden_pkm" / "PKM" / "Areas" / "Garden.md").is_file()
     assert "not of this import" not in capsys.readouterr().out
+    assert not (tmp_path / "_garden_pkm").exists()
 
 
 def test_what_cannot_run_is_said_by_the_command_that_it_ends_with(

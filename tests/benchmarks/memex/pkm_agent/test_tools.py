@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from pytest_agenteval.benchmarks.memex.pkm_agent import reading_tools
@@ -297,8 +297,9 @@ def test_any_insight_is_read_back_as_it_was_given(tools: Called, text: str) -> N
     assert card(tools)["insight"]["text"] == text.strip()
 
 
+@pytest.mark.parametrize("multiline", [False, True])
 def test_a_search_is_given_up_in_time_and_other_trials_go_on(
-    tools: Called, monkeypatch: pytest.MonkeyPatch
+    tools: Called, monkeypatch: pytest.MonkeyPatch, multiline: bool
 ) -> None:
     """A pattern may try more ways than there is time for: the agent is told, and the loop stays free."""
     monkeypatch.setattr(patterns, "SECONDS", 0.5)
@@ -308,7 +309,8 @@ def test_a_search_is_given_up_in_time_and_other_trials_go_on(
 
     async def both() -> BaseException | None:
         nonlocal longest
-        search = asyncio.ensure_future(grep.function({"pattern": "(a|aa)+$"}))  # type: ignore[arg-type]  # a coroutine
+        args = {"pattern": "(a|aa)+$", "multiline": multiline}
+        search = asyncio.ensure_future(grep.function(args))  # type: ignore[arg-type]  # a coroutine
         while not search.done():
             began = time.monotonic()
             await asyncio.sleep(0.01)
@@ -346,6 +348,7 @@ PATTERNS = ["a", "^b", "b$", "", "a|b", "^$", "a+b", r"a\nb", r"\n", r"a\n*b", r
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(lines, st.sampled_from(PATTERNS), st.booleans())
+@example(["b", "", "b"], r"b\n", True)
 def test_a_match_covers_the_lines_that_it_touches(texts: list[str], pattern: str, across: bool) -> None:
     """Across lines, from the line of a match's first character to that of its last; else line by line."""
     flags = re.MULTILINE | (re.DOTALL if across else 0)
