@@ -42,27 +42,12 @@ def echo(wants: str) -> dict[str, Any]:
     }
 
 
-def test_a_variant_stands_beside_the_agents_own_prompts(pytester: pytest.Pytester) -> None:
+def test_a_suite_a_task_and_a_variant_may_replace_a_prompt(pytester: pytest.Pytester) -> None:
     """``--agent-prompt`` may be repeated: a file is the prompt ``system``, a folder holds several by name.
 
-    A file's name up to its first point says which prompt it replaces; the others stay.
+    A file's name up to its first point says which prompt it replaces. The nearer to the trial, the higher the
+    rank; prompts that nobody names stay the agent's own, and a variant stands beside them.
     """
-    tasks = {
-        f"evals/{id}.json": task(id, wants=wants) for id, wants in (("a", "be brief!"), ("b", "be long?"))
-    }
-    write(pytester.path, {**echo("plain!"), **tasks})
-    args = ("--agent-prompt=short=prompts/short.md", "--agent-prompt", "long=prompts/long", "-v")
-
-    result = run(pytester, *args, workers=1)
-
-    passed = re.findall(r"PASSED 1.00 \S+::(\S+)", str(result.stdout))
-    assert sorted(passed) == ["a[scripted@short-1]", "b[scripted@long-1]", "greet[scripted-1]"]
-    cases = ("scripted-1", "scripted@long-1", "scripted@short-1")
-    assert journaled(pytester.path) == [f"{name}[{case}]" for name in ("a", "b", "greet") for case in cases]
-
-
-def test_a_suite_a_task_and_a_variant_may_replace_a_prompt(pytester: pytest.Pytester) -> None:
-    """The nearer to the trial, the higher the rank; prompts that nobody names stay the agent's own."""
     more = "agent: echo\nprompts: {system: suite.md}\n"
     files = {
         "evals/suite.md": "of the suite",
@@ -74,13 +59,17 @@ def test_a_suite_a_task_and_a_variant_may_replace_a_prompt(pytester: pytest.Pyte
         task("a", wants="of the suite!"),
         task("b", wants="of the task!", **own),
         task("c", wants="be brief!", **own),
+        task("d", wants="be long?"),
     ]
     write(pytester.path, {**echo("nothing"), **files, "evals/tasks.yaml": tasks})
+    args = ("--agent-prompt=short=prompts/short.md", "--agent-prompt", "long=prompts/long", "-v")
 
-    result = run(pytester, "evals/tasks.yaml", "--agent-prompt=short=prompts/short.md", "-v")
+    result = run(pytester, "evals/tasks.yaml", *args, workers=1)
 
-    passed = re.findall(r"tasks.yaml::(\S+) PASSED", str(result.stdout))
-    assert passed == ["a[scripted-1]", "b[scripted-1]", "c[scripted@short-1]"]
+    passed = re.findall(r"PASSED 1.00 \S+::(\S+)", str(result.stdout))
+    assert sorted(passed) == ["a[scripted-1]", "b[scripted-1]", "c[scripted@short-1]", "d[scripted@long-1]"]
+    cases = ("scripted-1", "scripted@long-1", "scripted@short-1")
+    assert journaled(pytester.path) == [f"{name}[{case}]" for name in "abcd" for case in cases]
 
 
 SAYING = """
@@ -304,28 +293,21 @@ READING = ("with_parameter", "renamed", "with_texts", "with_all_texts", "Templat
 
 
 def test_functions_and_classes_by_call_read_variants(pytester: pytest.Pytester) -> None:
-    """By a parameter that is called like the prompt, whose default is the agent's own; or by ``ctx``."""
-    write(pytester.path, called(*READING, wants="be brief!"))
+    """By a parameter that is called like the prompt, whose default is the agent's own; or by ``ctx``.
+
+    Variants lie over what a suite gives; who requires a prompt that nobody else gives runs with them alone.
+    """
+    given = ("rendering", "Both", "MadeOfPrompt")
+    write(pytester.path, called(*READING, "needing", wants="be brief!"))
+    write(pytester.path, called(*given, wants="be brief!", more=GIVEN))
 
     result = run(pytester, "--agent-prompt=short=prompts/short", "-v")
 
-    ended = {"[own-1]": "FAILED", "[own@short-1]": "PASSED"}
     assert endings(result) == {
-        f"{name}{bracket}": ending for name in READING for bracket, ending in ended.items()
+        **{f"{name}[own-1]": "FAILED" for name in (*READING, *given)},
+        **{f"{name}[own@short-1]": "PASSED" for name in (*READING, *given, "needing")},
     }
     assert "no trial has read" not in str(result.stdout)
-
-
-def test_a_suite_gives_a_prompt_to_an_agent_by_call(pytester: pytest.Pytester) -> None:
-    """Variants lie over it."""
-    names = ("rendering", "Both", "with_parameter", "needing", "MadeOfPrompt")
-    write(pytester.path, called(*names, wants="be brief!", more=GIVEN))
-
-    ended = endings(run(pytester, "--agent-prompt=short=prompts/short", "-v"))
-
-    assert ended == {f"{name}[own-1]": "FAILED" for name in names} | {
-        f"{name}[own@short-1]": "PASSED" for name in names
-    }
 
 
 @pytest.mark.parametrize(
@@ -367,15 +349,6 @@ def test_a_prompt_that_a_function_accepts_and_does_not_send_is_named(pytester: p
     for name in ("ignoring", "MadeIgnoring"):
         assert f"{name}: {line}; sent was 'Another prompt.'" in text
     assert text.count("no trial has read") == 2
-
-
-def test_a_function_that_requires_a_prompt_runs_with_variants_alone(pytester: pytest.Pytester) -> None:
-    """There is no trial without a variant: the function has no prompt of its own for it."""
-    write(pytester.path, called("needing", "MadeOfPrompt", wants="be brief!"))
-
-    result = run(pytester, "--agent-prompt=short=prompts/short", "-v")
-
-    assert endings(result) == {"needing[own@short-1]": "PASSED", "MadeOfPrompt[own@short-1]": "PASSED"}
 
 
 @pytest.mark.parametrize(("args", "name"), [((), "asking"), (("--agent-prompt=a=a,b=b",), "MadeOfPrompt")])
