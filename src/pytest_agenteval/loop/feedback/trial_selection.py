@@ -242,13 +242,6 @@ def _bucket_names(entry: JournalEntry) -> tuple[str, str]:
     return entry.bucket, f"{entry.key.suite}/{entry.bucket}"
 
 
-class FailingTrial(FrozenValue, frozen=True):
-    """A failing trial with what failed in it."""
-
-    trial: Trial
-    failures: Failures
-
-
 def failure_distance(one: Failures, other: Failures) -> float:
     """Give how differently two trials failed, from 0 to 1: Jaccard's distance of their failures."""
     either = one | other
@@ -270,25 +263,28 @@ def different_trials(run: Run, entries: Iterable[JournalEntry], most: int) -> li
         places.append((tasks[entry.key.task], entry))
         tasks[entry.key.task] += 1
     waiting = _readable(run, [entry for _, entry in sorted(places, key=lambda place: place[0])])
-    waiting.sort(key=lambda each: (each.trial.score or 0.0, each.trial.key))
-    chosen: list[FailingTrial] = []
+    waiting.sort(key=lambda each: (each[0].score or 0.0, each[0].key))
+    chosen: list[tuple[Trial, Failures]] = []
     while waiting and len(chosen) < most:
-        best = max(waiting, key=lambda each: (*_difference_from(each, chosen), -(each.trial.score or 0.0)))
+        best = max(waiting, key=lambda each: (*_difference_from(each, chosen), -(each[0].score or 0.0)))
         waiting.remove(best)
         # All that is left failed just as another repetition of its task did.
         if chosen and _difference_from(best, chosen) == (False, 0.0):
             break
         chosen.append(best)
-    return [each.trial for each in chosen]
+    return [trial for trial, _ in chosen]
 
 
-def _difference_from(each: FailingTrial, chosen: Sequence[FailingTrial]) -> tuple[bool, float]:
-    is_new = all(each.trial.key.task != other.trial.key.task for other in chosen)
-    return is_new, min((failure_distance(each.failures, other.failures) for other in chosen), default=1.0)
+def _difference_from(
+    each: tuple[Trial, Failures], chosen: Sequence[tuple[Trial, Failures]]
+) -> tuple[bool, float]:
+    own, failures = each
+    is_new = all(own.key.task != other.key.task for other, _ in chosen)
+    return is_new, min((failure_distance(failures, others) for _, others in chosen), default=1.0)
 
 
-def _readable(run: Run, entries: Iterable[JournalEntry]) -> list[FailingTrial]:
-    trials: list[FailingTrial] = []
+def _readable(run: Run, entries: Iterable[JournalEntry]) -> list[tuple[Trial, Failures]]:
+    trials: list[tuple[Trial, Failures]] = []
     for entry in entries:
         trial = run.trial_if_readable(entry) if len(trials) < MOST_READ else None
         if trial is not None:
@@ -297,7 +293,7 @@ def _readable(run: Run, entries: Iterable[JournalEntry]) -> list[FailingTrial]:
                 if grade.passed is False:
                     claims = ("", *(check.claim for check in failed_checks(grade.checks)))
                     failures.update((grade.grader, claim) for claim in claims)
-            trials.append(FailingTrial(trial, frozenset(failures)))
+            trials.append((trial, frozenset(failures)))
     return trials
 
 
