@@ -183,8 +183,8 @@ class AgentChat:
         turn, started = recorder.turn, recorder.at()
         recorder.add_prompt(messages)
         try:
-            asked = {"tools": tools, "response_schema": response_schema, "settings": settings}
-            reply = await taped_ask(self._tape, self._inner, messages, **asked)
+            options = {"tools": tools, "response_schema": response_schema, "settings": settings}
+            reply = await taped_ask(self._tape, self._inner, messages, **options)
         except (TrialBroken, ProblemsFound) as broken:
             # The agent may swallow the exception; the trial is broken all the same.
             recorder.broken = broken
@@ -236,8 +236,8 @@ class JudgeChat:
     ) -> Reply:
         """Give the judge's reply; raises LimitReached once the judges' budget is spent."""
         self._budget.step()
-        asked = {"tools": tools, "response_schema": response_schema, "settings": settings}
-        reply = await taped_ask(self._tape, self._inner, messages, **asked)
+        options = {"tools": tools, "response_schema": response_schema, "settings": settings}
+        reply = await taped_ask(self._tape, self._inner, messages, **options)
         self.usage = self.usage + reply.usage
         self._budget.spend(reply.usage)
         # A replayed reply costs nothing again.
