@@ -60,16 +60,14 @@ IMPROVEMENT_VARIABLE = "AGENTEVAL_IMPROVEMENT"
 # Seconds that left-over processes have to end after the request to end.
 GRACE_S = 5.0
 
-# Options of pytest that an improvement sets itself, or that leave nothing to compare.
+# Options of pytest that an improvement sets itself, that leave nothing to compare, or with which old and new
+# might not run the same tasks.
 OWN_OPTIONS = (
     "--repetitions", "--collect-only", "--co", "--agent-split", "--agent-prompt", "--agent-results",
     "--agent-run-name", "--agent-only", "--agent-regrade", "--agent-baseline", "--agent-gate",
     "--agent-report", "--agent-comment", "--agent-max-trials", "--rootdir", "-h", "--help", "--version",
-    "--reruns",
+    "--reruns", "--exitfirst", "--maxfail", "--lf", "--last-failed", "--sw", "--stepwise",
 )  # fmt: skip
-
-# Options of pytest with which old and new might not run the same tasks.
-STOPPING_OPTIONS = ("--exitfirst", "--maxfail", "--lf", "--last-failed", "--sw", "--stepwise")
 
 # After this many rounds in a row of which none was accepted, held-out tasks decide.
 WITHOUT_KEEP = 2
@@ -147,11 +145,9 @@ def _check_request(command: str, options: Sequence[str], repository: Repository)
         rule = "expected no uncommitted changes, for trees are made of commits"
         raise UsageMistake(f"{rule}; found {names}; commit or stash them")
     for option in options:
-        if option.partition("=")[0] in OWN_OPTIONS:
-            raise UsageMistake(f"-- {option}: improve says this to pytest itself")
         # -x may stand among other short flags, as in -qx.
-        if option.partition("=")[0] in STOPPING_OPTIONS or re.fullmatch("-[lqsv]*x[lqsvx]*", option):
-            raise UsageMistake(f"-- {option}: old and new have to be tried on the same tasks, to the last")
+        if option.partition("=")[0] in OWN_OPTIONS or re.fullmatch("-[lqsv]*x[lqsvx]*", option):
+            raise UsageMistake(f"-- {option}: improve itself tells pytest which tasks it runs, and how often")
     if missing := missing_command(command):
         raise UsageMistake(f"--coding-agent: there is no command {missing!r}")
 
@@ -234,18 +230,13 @@ def claim_improvement(folder: Path) -> Iterator[None]:
             )
     with writing(mark):
         mark.write_text(f"{os.getpid()}\n", encoding="utf-8", newline="\n")
-    # A process that this very improvement started has the variable already, and must not end itself.
-    outer = os.environ.get(IMPROVEMENT_VARIABLE)
-    if outer != folder.name:
-        end_processes_with_variable(f"{IMPROVEMENT_VARIABLE}={folder.name}", GRACE_S)
+    end_processes_with_variable(f"{IMPROVEMENT_VARIABLE}={folder.name}", GRACE_S)
     # All processes that are started from here inherit it, and are found by it after a crash.
     os.environ[IMPROVEMENT_VARIABLE] = folder.name
     try:
         yield
     finally:
-        os.environ.pop(IMPROVEMENT_VARIABLE)
-        if outer is not None:
-            os.environ[IMPROVEMENT_VARIABLE] = outer
+        del os.environ[IMPROVEMENT_VARIABLE]
         mark.unlink(missing_ok=True)
 
 
