@@ -1,7 +1,4 @@
-"""What all trials of a run may cost together: a trial starts only if its expected use fits, too.
-
-``tests/extended/simulations/budgets.py`` measures how near to its budget a run ends.
-"""
+"""What all trials of a run may cost together: a trial starts only if its expected use fits, too."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A model provider of seven wire formats and a tool's API on one loopback address; it counts what is asked.
-
-``python -m tests.extended.frameworks.model_server`` prints its address and serves until it is ended.
-"""
+"""A model provider of seven wire formats and a tool's API on one loopback address; it counts requests."""
 
 from __future__ import annotations
 
@@ -206,37 +203,20 @@ def _tokens(name: str, plan: ReplyPlan, body: Json) -> int:
     return plan.input_tokens + plan.output_tokens
 
 
-class Serving:
+class Serving(NamedTuple):
     """A server that listens: its address without a slash at the end, and what it has been asked."""
 
-    def __init__(self) -> None:
-        self._server = _Server()
-        self.address = f"http://127.0.0.1:{self._server.server_port}"
-        self.traffic = self._server.traffic
-        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
-
-    def stop(self) -> None:
-        """Listen no more."""
-        self._server.shutdown()
-        self._server.server_close()
+    address: str
+    traffic: Traffic
 
 
 @contextmanager
 def serving() -> Iterator[Serving]:
-    """Serve in threads of this process for as long as the block lasts, or until it is stopped."""
-    server = Serving()
+    """Serve in threads of this process for as long as the block lasts."""
+    server = _Server()
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     try:
-        yield server
+        yield Serving(f"http://127.0.0.1:{server.server_port}", server.traffic)
     finally:
-        server.stop()
-
-
-def main() -> None:
-    """Serve until the process is ended."""
-    with serving() as server:
-        print(f"listening {server.address}", flush=True)
-        threading.Event().wait()
-
-
-if __name__ == "__main__":
-    main()
+        server.shutdown()
+        server.server_close()

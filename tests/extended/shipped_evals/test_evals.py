@@ -322,27 +322,6 @@ def _conversations(run: Run) -> dict[tuple[str, int], list[tuple[str, str, str]]
     return lines_by_trial
 
 
-def test_workers_lose_no_trial_and_run_none_twice(
-    pytester: pytest.Pytester, evals: Path, oracle: Run, rules: Run
-) -> None:
-    """``-n 2`` with two models and repetitions: each trial once, graded as in one process.
-
-    (``-n 8`` on tasks that cost less, in test_xdist.py.)
-    """
-    arguments = ("--agent-model=oracle,rules", "--junitxml=j.xml")
-    spread = _run(pytester, "-p", "xdist.plugin", "-n2", *arguments, of=["card", "pkm/starter_mixed"])
-    lines = [
-        json.loads(line)
-        for journal in spread.folder.glob("journal-*.jsonl")
-        for line in journal.read_text(encoding="utf-8").splitlines()
-    ]
-    counts = Counter((line["kind"], line["task"], line["model"], line["repetition"]) for line in lines)
-    assert len(counts) == 2 * sum(group.trials for group in spread.planned)
-    assert set(counts.values()) == {1}
-    assert {entry.key.repetition for entry in spread.entries} == {1, 2}
-    assert _grades(spread).items() <= (_grades(oracle) | _grades(rules)).items()
-
-
 REPETITIONS = 3
 
 
