@@ -164,7 +164,7 @@ class TranscriptBuilder:
         return calls
 
     def put_in_mouth(self, content: str, requests: Sequence[CallRequest], *, seeded: bool) -> None:
-        """Add an assistant's message for which no model was asked."""
+        """Add an assistant's message that is no reply of a model."""
         calls = self.request(requests, 0, seeded=True)
         self._messages.append(Message("assistant", content, calls, self.replies + 1, seeded, self.phase))
 
