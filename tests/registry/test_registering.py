@@ -188,18 +188,16 @@ def test_a_conftest_further_down_imports_the_projects_own_package(
 
 
 @pytest.mark.parametrize(
-    ("body", "says"),
+    ("folder", "body", "says"),
     [
-        ("raise ValueError('boom')", "raised ValueError: boom"),
-        ("registry.nosuch()", "raised AttributeError: *nosuch*"),
-        ("import no_such_module", "raised ModuleNotFoundError: *no_such_module*"),
-        ("import bots.broken", "raised ModuleNotFoundError: *no_such_module*broken.py:2)"),
-        ("import pytest; pytest.skip('not today')", "raised Skipped: not today*"),
+        ("evals", "raise ValueError('boom')", "raised ValueError: boom"),
+        ("evals/down", "registry.nosuch()", "raised AttributeError: *nosuch*"),
+        ("evals", "import bots.broken", "raised ModuleNotFoundError: *no_such_module*broken.py:2)"),
+        ("evals/down", "import pytest; pytest.skip('not today')", "raised Skipped: not today*"),
     ],
 )
-@pytest.mark.parametrize("folder", ["evals", "evals/down"])
 def test_a_hook_that_raises_is_one_line_with_its_place(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, body: str, says: str, folder: str
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, folder: str, body: str, says: str
 ) -> None:
     """The author's mistake shows no traceback, whenever the conftest is loaded."""
     monkeypatch.syspath_prepend(pytester.mkdir("elsewhere"))
