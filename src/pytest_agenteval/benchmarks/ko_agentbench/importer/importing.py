@@ -80,7 +80,7 @@ class KoAgentBenchImporter:
                 suite_lines, others = _write_suite(args, tasks, cache, logged)
                 lines += suite_lines
             if not args.no_runs:
-                lines += _write_runs(args, clone, tasks, logged, evaluations)
+                lines += _write_runs(args, registry, clone, tasks, logged, evaluations)
         lines += leftover_lines(others)
         print("\n".join(lines or ["nothing to import: the clone has no logs"]))
         return 0
@@ -135,6 +135,7 @@ def _write_suite(
 
 def _write_runs(
     args: argparse.Namespace,
+    registry: Registry,
     clone: Clone,
     tasks: Sequence[SourceTask],
     logged: Sequence[LoggedRun],
@@ -146,7 +147,7 @@ def _write_runs(
     runs, unjudged = [], []
     for run in logged:
         report = report_of(run, evaluations)
-        trials = asyncio.run(trials_of(run, by_id, report, clone.root))
+        trials = asyncio.run(trials_of(run, by_id, report, clone.root, registry))
         imported = ImportedRun(
             model=run.model,
             suite=NAME,

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +26,14 @@ from pytest_agenteval import (
     Model,
     ProviderDown,
     Recorder,
+    Registry,
     Reply,
     ToolSpec,
     Trial,
     TrialKey,
     Usage,
 )
-from pytest_agenteval.benchmarks.ko_agentbench.graders import GRADERS, GROUPS
+from pytest_agenteval.benchmarks.ko_agentbench.graders import GROUPS
 from pytest_agenteval.benchmarks.ko_agentbench.graders.common_metrics import KoSuccess
 from pytest_agenteval.benchmarks.ko_agentbench.graders.efficiency import KoEffScore
 from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import (
@@ -161,30 +160,22 @@ async def _grade(label: str, grader: Grader, evidence: Evidence, judges: Sequenc
     return replace(grade, grader=label, threshold=threshold)
 
 
-def _grader_config(logged: LoggedResult) -> dict[str, Any]:
-    """Give what the benchmark's evaluator knows of a task: what its log holds, and no more."""
-    settings = {key: logged.fields[key] for key in EVALUATED_KEYS if logged.fields.get(key) is not None}
-    # The level of the log and not the task's own: its evaluator is given no other.
-    return {"task_level": logged.fields.get("level"), "mode": "upstream", **settings}
-
-
-@cache
-def _factory(name: str) -> Callable[..., Grader]:
-    """Find a grader's class as the registry does; the registry itself cannot be imported from here."""
-    module, _, attribute = GRADERS[name].partition(":")
-    factory: Callable[..., Grader] = getattr(import_module(f"pytest_agenteval.{module}"), attribute)
-    return factory
-
-
 async def trials_of(
-    run: LoggedRun, tasks: Mapping[str, SourceTask], report: Report | None, root: Path
+    run: LoggedRun, tasks: Mapping[str, SourceTask], report: Report | None, root: Path, registry: Registry
 ) -> list[Trial]:
     """Make a trial of each result; nothing is dropped, whatever went wrong in it."""
-    return [await _trial(run, logged, tasks.get(logged.task), report, root) for logged in run.results]
+    return [
+        await _trial(run, logged, tasks.get(logged.task), report, root, registry) for logged in run.results
+    ]
 
 
 async def _trial(
-    run: LoggedRun, logged: LoggedResult, task: SourceTask | None, report: Report | None, root: Path
+    run: LoggedRun,
+    logged: LoggedResult,
+    task: SourceTask | None,
+    report: Report | None,
+    root: Path,
+    registry: Registry,
 ) -> Trial:
     trial_input, log, outcome = task_input(task, logged), logged.fields, outcome_of(logged)
     source = {"log": logged.file.relative_to(root).as_posix()}
@@ -196,9 +187,11 @@ async def _trial(
     metrics, judge = None, ""
     if report is not None and logged.task in report.metrics:
         metrics, judge = report.metrics[logged.task], report.judge
-    config, recorder = _grader_config(logged), Recorder(lambda: 0.0)
+    # What the benchmark's evaluator knows of a task: what its log holds, the level among it, and no more.
+    settings = {key: log[key] for key in EVALUATED_KEYS if log.get(key) is not None}
+    config, recorder = {"task_level": log.get("level"), "mode": "upstream", **settings}, Recorder(lambda: 0.0)
     evidence = Evidence(trial_input, transcript, outcome)
-    graders = {label: _factory(name)(**config) for name, label in GROUPS[f"ko_{logged.level}"]}
+    graders = {label: registry.grader_factory(name)(**config) for name, label in GROUPS[f"ko_{logged.level}"]}
     grades = tuple(
         [
             await _grade(label, grader, evidence, published_judges(label, metrics, judge, recorder))
