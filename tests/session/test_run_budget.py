@@ -248,22 +248,6 @@ cached = 1
 tiers = [{{above = 500, input = 20}}]
 as_of = 2026-11-01
 """
-PRICE_OWN_AGENT = """
-import json, urllib.request
-
-def ask(task_input, ctx):
-    body = json.dumps({{"model": "mine-9", "messages": [{{"role": "user", "content": "Hello"}}]}}).encode()
-    request = urllib.request.Request("{base}/chat/completions", body, {{"Content-Type": "application/json"}})
-    reply = json.load(urllib.request.urlopen(request))
-    return reply["choices"][0]["message"]["content"]
-
-class Asking:
-    def run(self, task_input, ctx):
-        return ask(task_input, ctx)
-
-def pytest_agenteval_register(registry):
-    registry.agent("asking", Asking)
-"""
 HELLO = "Hello, Mina!"
 
 
@@ -279,7 +263,7 @@ def test_a_price_of_the_users_own_holds_for_our_requests_and_an_agents(pytester:
             pytester.path,
             {
                 "pyproject.toml": MINE.format(base=base),
-                "conftest.py": PRICE_OWN_AGENT.format(base=base),
+                "conftest.py": OWN_AGENT.format(base=base),
                 "evals/ours/suite.yaml": suite(),
                 "evals/ours/a.json": task("a", script=None),
                 "evals/own/suite.yaml": suite("own", "agent: asking\n"),
