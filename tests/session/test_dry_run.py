@@ -121,10 +121,14 @@ def test_offline_models_and_recordings_cost_nothing_and_missing_keys_are_told(
 
 
 def test_what_would_be_taken_over_costs_nothing(pytester: pytest.Pytester, server: ModelServer) -> None:
-    """Of a run that goes on, and of a new one that takes trials over; neither changes a file."""
+    """Of a run that goes on, and of a new one that takes trials over; neither changes a file.
+
+    What a run that is going on would take is said, and whoever is at work on it keeps it.
+    """
     project(pytester, server)
     run(pytester, "evals", "--agent-model=mine", "-k", "t0")
     (folder,) = (pytester.path / ".agenteval" / "runs").glob("2*")
+    write(folder, {"stop": "", ".held": "1"})
     before = {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
 
     reused = run(pytester, "evals", "--agent-model=mine", "--agent-dry-run", "--agent-reuse=latest")
@@ -137,18 +141,3 @@ def test_what_would_be_taken_over_costs_nothing(pytester: pytest.Pytester, serve
     assert cells(resumed, "total") == ["2", "2", "0", "0", "0", "$0"]
     assert {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()} == before
     assert len(list(folder.parent.glob("2*"))) == 1
-
-
-def test_a_run_that_is_going_on_is_not_disturbed(pytester: pytest.Pytester, server: ModelServer) -> None:
-    """What it would take to go on with it is said, and whoever is at work on it keeps it."""
-    project(pytester, server)
-    run(pytester, "evals", "--agent-model=mine", "-k", "t0")
-    (folder,) = (pytester.path / ".agenteval" / "runs").glob("2*")
-    (folder / "stop").write_text("")
-    (folder / ".held").write_text("1")
-    options = ("--agent-model=mine", "-k", "t0", "--agent-dry-run", "--agent-resume=latest")
-
-    assert run(pytester, "evals", *options).ret == pytest.ExitCode.OK
-
-    assert (folder / ".held").read_text() == "1"
-    assert (folder / "stop").exists()

@@ -57,8 +57,10 @@ def _run(pytester: pytest.Pytester, name: str, *args: str, workers: int = 0) -> 
 
 
 def test_a_run_says_which_split_was_tried_and_how_often(project: Path, pytester: pytest.Pytester) -> None:
-    """Each trial has its task's split; held-out tasks are counted as looks, and others are not."""
+    """Each trial has its task's split; held-out tasks count as looks, others and our own players do not."""
     dev = _run(pytester, "dev")
+    pytester.runpytest("evals", "--agent-model=nop", "--agent-run-name=nop", "--agent-split=all")
+    assert not load_run(project / ".agenteval/runs/nop").header.held_out_looks
     first, second = (_run(pytester, name, "--agent-split=all") for name in ("one", "two"))
     third = _run(pytester, "three", "--agent-split=held_out", workers=1)
 
@@ -89,15 +91,11 @@ def _comparison(old: Run, new: Run):  # type: ignore[no-untyped-def]
     return compare_runs(compared_run(old), compared_run(new))
 
 
-def test_our_own_players_take_no_look(project: Path, pytester: pytest.Pytester) -> None:
-    """What nop does with held-out tasks says nothing of a prompt."""
-    pytester.runpytest("evals", "--agent-model=nop", "--agent-run-name=nop", "--agent-split=all")
-
-    assert not load_run(project / ".agenteval/runs/nop").header.held_out_looks
-
-
 def test_prompts_that_are_read_are_events(project: Path, pytester: pytest.Pytester) -> None:
-    """A read names the prompt and those it includes, once for each reply; what is not read is not there."""
+    """A read names the prompt and those it includes, once for each reply; what is not read is not there.
+
+    A second run of a run's name is refused before anything is tried, and so is a name that is a path.
+    """
     read = _run(pytester, "one")
 
     (trial,) = (read.trial(entry) for entry in read.entries)
@@ -109,18 +107,10 @@ def test_prompts_that_are_read_are_events(project: Path, pytester: pytest.Pytest
     assert reads == [("system", 1), ("tone", 1), ("tone", 2)]
     digests = {event.text: event.details["digest"] for event in trial.transcript.events}
     assert digests["system"] != digests["tone"]
-
-
-def test_a_runs_name_is_taken_once(project: Path, pytester: pytest.Pytester) -> None:
-    """A second run of that name is refused before anything is tried, and so is a name that is a path."""
-    _run(pytester, "one")
-
-    again = pytester.runpytest("evals", "--agent-model=echo", "--agent-run-name=one")
-    path = pytester.runpytest("evals", "--agent-model=echo", "--agent-run-name=../one")
-
-    again.stderr.fnmatch_lines(["*--agent-run-name: expected a new name; found 'one'*"])
-    path.stderr.fnmatch_lines(["*--agent-run-name: expected a name for a folder*"])
-    assert (again.ret, path.ret) == (4, 4)
+    for name, told in (("one", "a new name; found 'one'"), ("../one", "a name for a folder")):
+        refused = run(pytester, "evals", "--agent-model=echo", f"--agent-run-name={name}")
+        refused.stderr.fnmatch_lines([f"*--agent-run-name: expected {told}*"])
+        assert refused.ret == pytest.ExitCode.USAGE_ERROR
 
 
 def test_an_inner_run_is_told_nothing_of_the_outer_one(
