@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from contextlib import nullcontext
 from importlib.util import find_spec
@@ -15,6 +14,7 @@ from pytest_agenteval.chat.local.vllm_chat import GPU_FILES
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.session.planning.preflight import called_live, check_keys, check_local_models
 from pytest_agenteval.text.errors import UsageMistake
+from tests.journals import latest_run
 from tests.loopback.model_server import ModelServer, ReplyPlan
 from tests.suites import collected_ids, journaled, run, suite, task, write
 
@@ -193,15 +193,12 @@ def test_nothing_is_missing_for_what_is_played(pytester: pytest.Pytester) -> Non
     result.stdout.fnmatch_lines(
         ["agenteval: 1 trial of 1 task: tiny (hf/org/tiny, 4bit)*", "cassette_miss: *", "*greetings*"]
     )
-    (header,) = pytester.path.glob(".agenteval/runs/2*/run.json")
-    (model,) = json.loads(header.read_text(encoding="utf-8"))["models"]
-    assert (model["id"], model["note"]) == ("hf/org/tiny", "4bit")
+    (model,) = latest_run(pytester.path).header.models
+    assert (model.id, model.note) == ("hf/org/tiny", "4bit")
 
 
 def test_a_parameter_that_no_model_in_this_process_obeys_is_refused(tmp_path: Path) -> None:
     """It would do nothing, and nobody would know."""
-    from pytest_agenteval.text.errors import UsageMistake
-
     (tmp_path / "config.json").touch()
     params = {"temperature": 0, "extra_body": {"guided_json": {}}, "frequency_penalty": 1}
     with pytest.raises(UsageMistake, match=r"frequency_penalty, extra_body\.guided_json: nothing that"):
@@ -223,7 +220,6 @@ TASK: dict[str, Any] = {
     "graders": [{"name": "answer_contains", "config": {"text": "3"}}],
 }
 SUITE = "name: sums\nkind: capability\nagent: tool_calling\n"
-HEADER = "run.json"
 
 
 def asked(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, *options: str) -> pytest.RunResult:
@@ -255,13 +251,6 @@ def litellm_modules(pytester: pytest.Pytester) -> list[bool]:
     return [path.read_text() != "0" for path in pytester.path.glob("*.imported")]
 
 
-def record_of(pytester: pytest.Pytester) -> list[tuple[str, str]]:
-    """Give the models of the latest run, each with the way in which it was asked."""
-    latest: Path = pytester.path / ".agenteval" / "runs" / "latest" / HEADER
-    models = json.loads(latest.read_text(encoding="utf-8"))["models"]
-    return [(model["name"], model["via"]) for model in models]
-
-
 @pytest.mark.parametrize(
     ("workers", "processes"),
     [((), 1), (("-p", "xdist.plugin", "-n1"), 2)],
@@ -282,7 +271,8 @@ def test_a_run_of_shipped_models_never_imports_litellm(
         result.stdout.fnmatch_lines([told])
     assert litellm_modules(pytester) == [False] * processes
     result.stdout.no_fnmatch_line("*cost unknown*")
-    assert record_of(pytester) == [("gpt", "direct"), ("claude", "direct")]
+    models = latest_run(pytester.path).header.models
+    assert [(model.name, model.via) for model in models] == [("gpt", "direct"), ("claude", "direct")]
 
 
 def test_an_address_that_cannot_be_asked_is_refused_before_any_trial(pytester: pytest.Pytester) -> None:
