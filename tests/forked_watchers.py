@@ -61,24 +61,18 @@ while 0 not in (ready := [handle for handle, _ in orders.poll()]):
 """What the process runs that forks: it answers each order with the number of a process."""
 
 
-class ForkedWatcher:
-    """As much of a ``Popen`` as a watch uses."""
+class Forked:
+    """As much of a ``Popen`` as is used of a process that is no child of this one."""
 
-    def __init__(self, arguments: Sequence[str], stdin: int, address: bytes) -> None:
-        program = arguments[arguments.index("-c") + 1 :]
-        # The class in C: what an inner run does to that of Python, to watch or to forbid it, is not for us.
-        line = _socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        line.connect(address)
-        socket.send_fds(line, [json.dumps(program).encode()], [stdin, 1, 2])  # type: ignore[arg-type]
-        self.process = os.pidfd_open(int(line.recv(64)))  # it waits for signs of life: it is there
-        line.close()
+    def __init__(self, pid: int) -> None:
+        self.process = os.pidfd_open(pid)
 
     def __del__(self) -> None:
         os.close(self.process)
 
     def wait(self) -> None:
         """Wait for its end; nobody asks how it ended."""
-        ending = select.poll()
+        ending = select.poll()  # and not select.select, which knows no handle above 1023
         ending.register(self.process, select.POLLIN)
         ending.poll()
 
@@ -86,6 +80,19 @@ class ForkedWatcher:
         """End it at once."""
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self.process, signal.SIGKILL)
+
+
+class ForkedWatcher(Forked):
+    """What a watch has of its process."""
+
+    def __init__(self, arguments: Sequence[str], stdin: int, address: bytes) -> None:
+        program = arguments[arguments.index("-c") + 1 :]
+        # The class in C: what an inner run does to that of Python, to watch or to forbid it, is not for us.
+        line = _socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        line.connect(address)
+        socket.send_fds(line, [json.dumps(program).encode()], [stdin, 1, 2])  # type: ignore[arg-type]
+        super().__init__(int(line.recv(64)))  # it waits for signs of life: it is there
+        line.close()
 
 
 def fork_watchers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,7 @@ from typing import Any, NoReturn
 import pytest
 from execnet import gateway_io
 
-from tests.forked_watchers import fork_watchers, forker, watch_from
+from tests.forked_watchers import Forked, fork_watchers, forker, watch_from
 
 LIBRARIES = ("asyncio", "execnet.gateway_base", "faulthandler", "unittest", "xdist.plugin", "xdist.remote")
 ONE_ORDER = threading.Lock()
@@ -71,30 +71,17 @@ class ForkedIO(gateway_io.Popen2IOMaster):
         gateway_io.Popen2IO.__init__(self, self.popen.stdin, self.popen.stdout, execmodel)
 
 
-class ForkedProcess:
-    """As much of a ``Popen`` as execnet uses."""
+class ForkedProcess(Forked):
+    """What execnet has of a worker's process."""
 
     def __init__(self, args: Sequence[str]) -> None:
         inputs, outputs = os.pipe(), os.pipe()
-        pid = _forked("_work", [inputs[0], outputs[1], 2], args=args)
-        self.process = os.pidfd_open(pid)  # it waits for its first line: it is there
+        super().__init__(
+            _forked("_work", [inputs[0], outputs[1], 2], args=args)
+        )  # it waits for its first line: it is there
         os.close(inputs[0])
         os.close(outputs[1])
         self.stdin, self.stdout = os.fdopen(inputs[1], "wb"), os.fdopen(outputs[0], "rb")
-
-    def __del__(self) -> None:
-        os.close(self.process)
-
-    def wait(self) -> None:
-        """Wait for its end; nobody asks how it ended."""
-        ending = select.poll()  # and not select.select, which knows no handle above 1023
-        ending.register(self.process, select.POLLIN)
-        ending.poll()
-
-    def kill(self) -> None:
-        """End it at once."""
-        with suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self.process, signal.SIGKILL)
 
 
 PIPES = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")

@@ -23,7 +23,6 @@ AT_ONCE = 200
 Turns = list[dict[str, Any]]
 FACT_MARK = "<!-- fact_id: {} -->"
 _HEADING = re.compile(r"^## <id:(ts_\d+)>.*$", re.MULTILINE)
-_NO_NUMBER = re.compile(r"\d{4}/\d\d/\d\d\.md#ts_\d+|\d{4}-\d\d-\d\d")
 _NUMBER = re.compile(r"(?<![\w.,#:/-])\d+(?:[.,]\d+)*(?![\w:/-]|[.,]\d)")
 _MONTHS = [
     "January",
