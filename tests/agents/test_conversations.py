@@ -102,6 +102,16 @@ def test_an_agent_of_the_users_answers_each_turn(pytester: pytest.Pytester) -> N
     result.stdout.fnmatch_lines(["simulated_user: *--agent-user=MODEL*"])
 
 
+def test_a_role_beside_the_content_of_an_input_is_data_of_the_task(pytester: pytest.Pytester) -> None:
+    """Without turns the content is the user's, whatever other keys the task's author has for the agent."""
+    nurse = {"content": "hello", "role": "nurse"}
+    for name, agent in AGENTS.items():
+        write_suite(pytester.path, name, agent, input=nurse, wants="^1: HELLO$")
+    write_suite(pytester.path, "at_once", "{call: bot:all_at_once}", input=nurse, wants="^hello$")
+
+    run(pytester, "evals").assert_outcomes(passed=4)
+
+
 class Played(NamedTuple):
     """What came of conversations with a model as the user, recorded and replayed, and what it was asked."""
 

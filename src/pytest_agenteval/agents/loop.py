@@ -80,7 +80,9 @@ def is_user_turn(turn: Any) -> bool:
 
 def user_messages(task_input: Mapping[str, Any]) -> list[str]:
     """Give what the user says, turn by turn."""
-    return [turn_text(turn) for turn in task_input.get("turns") or (task_input,) if is_user_turn(turn)]
+    # Without turns the whole input is the user's, and a ``role`` in it is data of the task.
+    turns = task_input.get("turns")
+    return [turn_text(turn) for turn in turns if is_user_turn(turn)] if turns else [turn_text(task_input)]
 
 
 def input_problems(task_input: Mapping[str, Any]) -> list[Wrong]:
