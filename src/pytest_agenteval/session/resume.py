@@ -17,6 +17,7 @@ from pytest_agenteval.store.run_folder import LATEST, damage_text, find_run, lis
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.formatting import pluralize
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 EXCLUDED = {
     "regrade": "grading again costs no agent: begin it anew",
@@ -130,10 +131,17 @@ def _problems(
     except (OSError, ValueError, LookupError, TypeError) as broken:
         yield f"{PLANNED_TRIALS} of {run.name} cannot be read ({damage_text(broken)})"
         return
-    planned = stored_plan.keys if stored_plan else None
-    unplanned = [key for key in map(trial_key, items) if planned is not None and key not in planned]
-    if unplanned and planned is not None:
+    if stored_plan is None:
+        return
+    planned = stored_plan.keys
+    unplanned = [key for key in map(trial_key, items) if planned.isdisjoint((key, _stored(key)))]
+    if unplanned:
         yield f"{pluralize(len(unplanned), 'trial')} not in its plan: {_new_parts(unplanned, planned)}"
+
+
+def _stored(key: TrialKey) -> TrialKey:
+    """Give a key as the plan of a run has it, whose names are without secrets."""
+    return TrialKey._make([*map(KNOWN_SECRETS.text, key[:-1]), key.repetition])
 
 
 def _new_parts(unplanned: Sequence[TrialKey], planned: Iterable[TrialKey]) -> str:

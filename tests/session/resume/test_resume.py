@@ -230,6 +230,19 @@ def test_whatever_is_not_in_the_plan_is_refused(begun: pytest.Pytester) -> None:
     assert not [path.name for path in (root / ".agenteval/runs/begun").iterdir() if path.name.startswith(".")]
 
 
+def test_a_name_that_is_redacted_is_in_the_plan(pytester: pytest.Pytester) -> None:
+    """The plan of a run holds names without secrets: a task whose name has one goes on like any other."""
+    project(pytester.path, [paid_task("alpha"), paid_task("of-CUST-17")])
+    (pytester.path / "pytest.ini").unlink()
+    write(
+        pytester.path,
+        {"pyproject.toml": "[tool.pytest.ini_options]\n[tool.agenteval]\nredact = ['CUST-\\d+']\n"},
+    )
+    run(pytester, "evals").assert_outcomes(passed=2)
+    run(pytester, "evals", "--agent-resume").assert_outcomes(passed=2)
+    assert bills(pytester.path) == {"alpha": 1, "of-CUST-17": 1}
+
+
 def test_workers_refuse_through_their_controller(begun: pytest.Pytester) -> None:
     """One sentence, once, and no summary of a run that nobody has gone on with."""
     before = header(begun.path)
