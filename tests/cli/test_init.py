@@ -237,6 +237,16 @@ def test_the_packages_of_a_project_are_named(
     assert "run: pip install -e ." in Path(".github/workflows/evals.yml").read_text("utf-8")
 
 
+def test_a_project_of_several_packages_is_not_installed(
+    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of several top-level packages setuptools installs none: a step that installs them would always fail."""
+    write(pytester.path, {"pyproject.toml": PROJECT, "shop/__init__.py": "", "core/__init__.py": ""})
+
+    assert "packaging: " not in init(capsys)
+    assert "pip install -e" not in Path(".github/workflows/evals.yml").read_text("utf-8")
+
+
 def test_folders_that_setuptools_leaves_out_need_no_lines(
     pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -198,11 +198,8 @@ def _is_installed_by_pip(root: Path) -> bool:
     return "project" in project or "build-system" in project or metadata or (root / "setup.py").is_file()
 
 
-def packaging_lines(root: Path, files: Iterable[NewFile]) -> tuple[str, ...]:
-    """Give lines for pyproject.toml that name a project's own packages or modules.
-
-    Empty where setuptools would not take the folders of new files for more packages.
-    """
+def _discovered(root: Path) -> tuple[Sequence[str], Sequence[str]] | None:
+    """Give the packages and modules that setuptools finds at the top; None where it does not look there."""
     pyproject = _read_pyproject(root)
     system, named = pyproject.get("build-system", {}), pyproject.get("tool", {}).get("setuptools", {})
     uses_setuptools = str(system.get("build-backend", "setuptools")).startswith("setuptools")
@@ -213,10 +210,20 @@ def packaging_lines(root: Path, files: Iterable[NewFile]) -> tuple[str, ...]:
     )
     # With a src folder setuptools looks only there, and new folders at the top do no harm.
     if not (_is_installed_by_pip(root) and uses_setuptools) or is_named or (root / "src").is_dir():
-        return ()
+        return None
     folders = sorted(path.name for path in root.iterdir() if path.is_dir())
     packages = [name for name in folders if name.isidentifier() and _is_package(name)]
-    modules = [path.stem for path in sorted(root.glob("*.py")) if path.stem not in NO_MODULES.split()]
+    return packages, [path.stem for path in sorted(root.glob("*.py")) if path.stem not in NO_MODULES.split()]
+
+
+def packaging_lines(root: Path, files: Iterable[NewFile]) -> tuple[str, ...]:
+    """Give lines for pyproject.toml that name a project's own packages or modules.
+
+    Empty where setuptools would not take the folders of new files for more packages.
+    """
+    if (discovered := _discovered(root)) is None:
+        return ()
+    packages, modules = discovered
     parts = [file.path.relative_to(root).parts for file in files if file.path.is_relative_to(root)]
     added = {each[0] for each in parts if len(each) > 1 and each[0].isidentifier() and _is_package(each[0])}
     # Of several packages setuptools installs none, so such a project is not installed anyway.
@@ -306,7 +313,9 @@ def _install_commands(root: Path) -> Iterable[str]:
     if (root / "requirements.txt").is_file():
         commands.append("pip install -r requirements.txt")
     installed = any(command.startswith("pip install -e ") for command in commands)
-    if _is_installed_by_pip(root) and not installed:
+    packages, modules = _discovered(root) or ((), ())
+    # Of several packages setuptools installs none, and the step would fail.
+    if _is_installed_by_pip(root) and len(packages or modules) <= 1 and not installed:
         commands.append("pip install -e .")
     return dict.fromkeys(commands)
 
