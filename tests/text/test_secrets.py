@@ -8,7 +8,7 @@ import json
 import pickle
 import re
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import quote
 
@@ -236,6 +236,9 @@ PLACES: dict[str, dict[str, Any]] = {
     "an answer": {"outcome": Outcome(Answer(SECRET))},
     "a state": {"outcome": Outcome(Answer("", {"k": [{"deep": (SECRET,)}]}))},
     "a key": {"outcome": Outcome(Answer("", {SECRET: 1}))},
+    "a key of digits": {"outcome": Outcome(Answer("", {DIGITS: 1}))},
+    "a key of several parts": {"outcome": Outcome(Answer("", {("a", SECRET): 1}))},
+    "a key that is a path": {"outcome": Outcome(Answer("", {PurePath(SECRET): 1}))},
     "a number": {"outcome": Outcome(Answer("", {"n": DIGITS}))},
     "a file before": {"outcome": Outcome(before=Tree({"a.md": FileText("2", 1, SECRET)}), after=CLEAN)},
     "a file after": {"outcome": Outcome(before=CLEAN, after=Tree({"a.md": FileText("3", 1, SECRET)}))},

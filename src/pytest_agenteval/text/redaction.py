@@ -189,8 +189,7 @@ class Secrets:
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
-            keys = (self.text(key) if isinstance(key, str) else key for key in value)
-            return dict(zip(keys, map(self.value, value.values()), strict=True))
+            return {self._key(key): self.value(inner) for key, inner in value.items()}
         if isinstance(value, list | tuple | set | frozenset):
             return [self.value(inner) for inner in value]
         if isinstance(value, int) and not isinstance(value, bool) and self._values:
@@ -201,6 +200,13 @@ class Secrets:
             return value
         clean = self.value(form)
         return value if clean == form else clean
+
+    def _key(self, key: Any) -> Any:
+        if isinstance(key, str):
+            return self.text(key)
+        (written,) = written_form({key: None})
+        clean = self.value(written)
+        return key if clean == written else clean
 
 
 def written_form(value: Any) -> Any:
