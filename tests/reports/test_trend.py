@@ -398,7 +398,7 @@ def test_a_part_of_the_suite_is_evidence_on_its_tasks(tmp_path: Path) -> None:
     assert len(only(trend(tmp_path)).left_out) == 1
 
 
-def judged(task: str, number: int, *votes: float | None) -> Trial:
+def judged(task: str, number: int, *votes: float | None | Mapping[str, float]) -> Trial:
     """Give a trial of which so many judges found so much."""
     details = {
         "judgement": {
@@ -414,9 +414,12 @@ def judged(task: str, number: int, *votes: float | None) -> Trial:
 
 
 def test_judges_split_where_their_votes_lie_on_both_sides_of_the_threshold(tmp_path: Path) -> None:
-    """0.5 and 0.9 about a threshold of 0.6; 0.6 and 0.9 are of one mind, and a single vote is none."""
+    """0.5 and 0.9 about a threshold of 0.6; 0.6 and 0.9 are of one mind, and a single vote is none.
+
+    Nor is one that compares candidates.
+    """
     of_run = [judged("a", 1, 0.5, 0.9), judged("a", 2, 0.6, 0.9), judged("b", 1, 0.7, 0.9)]
-    of_run += [judged("c", 1, 0.9, None), judged("c", 2, 0.1, 0.2)]
+    of_run += [judged("c", 1, 0.9, None), judged("c", 2, 0.1, 0.2), judged("d", 1, {"own": 0.1}, {"own": 1})]
     store(tmp_path, 1, of_run, judges=(GPT, RULES))
 
     (split,) = trend(tmp_path).suspects.judges_split

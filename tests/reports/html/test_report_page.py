@@ -250,12 +250,21 @@ def test_long_texts_are_cut_in_the_middle(tmp_path: Path, monkeypatch: pytest.Mo
 def test_secrets_that_are_known_now_are_not_in_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run may be older than what is known of secrets."""
-    run = store_run(tmp_path, [trial("a", 1, 0.0, outcome=Outcome(Answer("it is hunter2hunter2")))])
+    """A run may be older than what is known of secrets. What turns the writing direction is written out."""
+    secret = key("a", model="hunter2hunter2\u202e")
+    trials = [
+        trial("a", 1, 0.0, outcome=Outcome(Answer("it is hunter2hunter2"))),
+        trial("a", 1, 1.0, key=secret),
+    ]
+    run = store_run(tmp_path, trials)
     monkeypatch.setenv("MY_API_KEY", "hunter2hunter2")
     KNOWN_SECRETS.know_environment()
     page = write(tmp_path, run)
     assert "hunter2" not in json.dumps(page.trial(page.index["trials"][0]))
+    drawn = (
+        (tmp_path / "report.html").read_text(encoding="utf-8").partition('<script type="application/json"')[0]
+    )
+    assert ("hunter2" in drawn, "\u202e" in drawn, "&lt;redacted&gt;\\u202e" in drawn) == (False, False, True)
 
 
 def test_what_models_send_costs_no_report(tmp_path: Path) -> None:
