@@ -8,7 +8,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Context, Decimal
-from typing import Any
+from typing import Any, Protocol
 
 from pytest_agenteval.graders.grader_settings import WrongSetting, brief, pattern_at, text_at, value_path_at
 from pytest_agenteval.records.evidence import Check
@@ -29,10 +29,17 @@ from pytest_agenteval.text.patterns import Pattern
 _EXACTLY = Context(prec=400)
 
 
-class Matcher(FrozenValue, frozen=True):
-    """Tells the values that were meant from others.
+class Matcher(Protocol):
+    """Tells the values that were meant from others."""
 
-    ``expected`` says in words what was meant, ``holds`` compares ``value`` with another.
+    def matches(self, found: Any) -> bool:
+        """Whether this value is one that was meant."""
+        ...
+
+
+class _Rule(FrozenValue, frozen=True):
+    """What was meant, in words and as a value, and how another value is compared with it.
+
     With ``normal``, both values are compared in normal form; with ``fold``, both are folded, too.
     """
 
@@ -44,7 +51,6 @@ class Matcher(FrozenValue, frozen=True):
     fold: bool = False
 
     def matches(self, found: Any) -> bool:
-        """Whether this value is one that was meant."""
         value = self.value
         if self.normal:
             value, found = normal_texts(value), normal_texts(found)
@@ -127,7 +133,7 @@ def _comparing(
     fold = setting.get("fold", False)
     if not isinstance(fold, bool):
         raise WrongSetting((*place, "fold"), "true or false", brief(fold))
-    return Matcher(text, expected, holds, normal=True, fold=fold)
+    return _Rule(text, expected, holds, normal=True, fold=fold)
 
 
 def _exact(setting: Setting, place: KeyPath) -> Matcher:
@@ -181,7 +187,7 @@ def _near(setting: Setting, place: KeyPath) -> Matcher:
     number, margin = setting["number"], setting.get(kind, 0)
     share = " of it" if kind == "relative" else ""
     text = f"{number} ± {margin}{share}" if margin else f"the number {number}"
-    return Matcher(text, (number, margin, kind == "relative"), _is_near)
+    return _Rule(text, (number, margin, kind == "relative"), _is_near)
 
 
 def _is_near(wanted: tuple[int | float, int | float, bool], found: Any) -> bool:
@@ -196,7 +202,7 @@ def _is_near(wanted: tuple[int | float, int | float, bool], found: Any) -> bool:
 
 def _regex(setting: Setting, place: KeyPath) -> Matcher:
     pattern = pattern_at((*place, "regex"), setting["regex"])
-    return Matcher(f"a text that matches {brief(pattern.pattern)}", pattern, _is_found_in)
+    return _Rule(f"a text that matches {brief(pattern.pattern)}", pattern, _is_found_in)
 
 
 def _is_found_in(pattern: Pattern, found: Any) -> bool:
@@ -221,8 +227,8 @@ _KINDS: Mapping[str, Callable[[Setting, KeyPath], Matcher]] = {
     "one_of": _one_of,
     "number": _near,
     "regex": _regex,
-    "any": _just("any", Matcher("any value", ABSENT, operator.is_not)),
-    "absent": _just("absent", Matcher("nothing", ABSENT, operator.is_)),
+    "any": _just("any", _Rule("any value", ABSENT, operator.is_not)),
+    "absent": _just("absent", _Rule("nothing", ABSENT, operator.is_)),
 }
 _MODIFIERS: Mapping[str, tuple[str, ...]] = {
     "fold": ("exact", "subset", "contains", "one_of"),
