@@ -109,7 +109,9 @@ def _run_before(folder: Path) -> str:
     if own is None:
         return ""
     plan = _plan(folder, own)
-    before = (run for run in list_runs(folder.parent) if run.header.started_at < own.started_at)
+    # A run that was given a name stands for something of its own, such as a baseline.
+    dated = (run for run in list_runs(folder.parent) if run.path.name[:1].isdigit())
+    before = (run for run in dated if run.header.started_at < own.started_at)
     like = (run for run in before if run.header.ended_at and _plan(run.path, run.header) == plan)
     return next((run.path.name for run in like), "")
 

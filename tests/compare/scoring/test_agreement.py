@@ -197,6 +197,13 @@ def test_ranks_are_what_scipy_says(values: list[float]) -> None:
     assert average_ranks(values) == pytest.approx(oracle("scipy.stats").rankdata(values).tolist())
 
 
+@pytest.mark.parametrize("scale", [1e-300, 1e-160, 1e150, 1e300])
+def test_neither_tiny_nor_huge_numbers_break_the_arithmetic(scale: float) -> None:
+    """A scale changes nothing, though squares of such numbers vanish or overflow."""
+    pairs = [(1.0, 3.0), (2.0, 1.0), (4.0, 5.0), (5.0, 4.0)]
+    assert pearson([(x * scale, y * scale) for x, y in pairs]) == pytest.approx(pearson(pairs))
+
+
 @pytest.mark.parametrize(
     ("pairs", "why"),
     [

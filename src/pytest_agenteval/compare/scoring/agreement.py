@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -42,7 +41,7 @@ def pearson(pairs: Sequence[Pair]) -> float:
     or where one side is the same for all.
     """
     labels, scores = _sides(pairs)
-    return _correlation(labels, scores)
+    return _product_moment(labels, scores)
 
 
 def spearman(pairs: Sequence[Pair]) -> float:
@@ -53,7 +52,7 @@ def spearman(pairs: Sequence[Pair]) -> float:
     for all.
     """
     labels, scores = _sides(pairs)
-    return _correlation(average_ranks(labels), average_ranks(scores))
+    return _product_moment(average_ranks(labels), average_ranks(scores))
 
 
 def average_ranks(values: Sequence[float]) -> list[float]:
@@ -78,12 +77,23 @@ def _sides(pairs: Sequence[Pair]) -> tuple[list[float], list[float]]:
     return labels, scores
 
 
-def _correlation(xs: Sequence[float], ys: Sequence[float]) -> float:
-    try:
-        # Rounding may lead beyond the ends.
-        return max(-1.0, min(1.0, statistics.correlation(xs, ys)))
-    except statistics.StatisticsError:
-        raise UndefinedStatistic("one side is the same for all, but for rounding") from None
+def _product_moment(xs: Sequence[float], ys: Sequence[float]) -> float:
+    left, right = _deviations(xs), _deviations(ys)
+    together = math.fsum(x * y for x, y in zip(left, right, strict=True))
+    spread = math.sqrt(math.fsum(x * x for x in left)) * math.sqrt(math.fsum(y * y for y in right))
+    # Rounding may lead beyond the ends.
+    return max(-1.0, min(1.0, together / spread))
+
+
+def _deviations(values: Sequence[float]) -> list[float]:
+    """Give the distances from the mean, as shares of the largest: so no square vanishes or overflows."""
+    mean = math.fsum(values) / len(values)
+    apart = [value - mean for value in values]
+    largest = max(map(abs, apart))
+    # The mean of neighbouring floats may be one of them.
+    if not largest:
+        raise UndefinedStatistic("one side is the same for all, but for rounding")
+    return [value / largest for value in apart]
 
 
 def krippendorff_alpha(units: Sequence[Unit], level: MeasurementLevel = "interval") -> float:
