@@ -102,7 +102,7 @@ def pytest_agenteval_register(registry):
         registry.agent(agent.__name__.lower(), agent)
 """
 CAPABILITY = "name: demo\nkind: capability\n"
-SLOW = [{"text": "Hello, Mina!", "seconds": 0.01, "input_tokens": 40, "output_tokens": 10}] * 60
+SLOW = [{"text": "Hello, Mina!", "seconds": 0.05, "input_tokens": 40, "output_tokens": 10}] * 60
 
 
 def carry_out(
@@ -116,7 +116,7 @@ def carry_out(
 
 AGENTS_WITHOUT_END = ("asking", "swallowing", "wrapping", "stubborn")
 # The limit, what is allowed, and how many asks that is.
-LIMITS = (("steps", 3, 3), ("tokens", 120, 3), ("seconds", 0.3, None))
+LIMITS = (("steps", 3, 3), ("tokens", 120, 3), ("seconds", 1, None))
 
 
 def test_a_limit_ends_the_agent_and_the_trial_is_graded(pytester: pytest.Pytester) -> None:
