@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import cache
 from statistics import fmean as mean
 
 from pytest_agenteval.compare.scoring.aggregates import pass_hat_k
@@ -52,9 +51,7 @@ def difference_noise(tasks: Sequence[PairedScores]) -> DifferenceNoise:
     """Split the spread of task differences, new mean less old, into trial-to-trial noise and the rest."""
     differences = [mean(new) - mean(old) for old, new in tasks]
     # The variance of each task's difference over all ways to hand out its labels.
-    # Many tasks scored the same: the variance of their labels is computed once.
-    of_label = cache(_label_variance)
-    of_labels = [of_label(tuple(old), tuple(new)) for old, new in tasks]
+    of_labels = [_label_variance(old, new) for old, new in tasks]
     variance = max(sample_variance(differences) or 0.0, mean(of_labels))
     within = trial_variance(tasks)
     if within is None:
