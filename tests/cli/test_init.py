@@ -214,8 +214,14 @@ PACKAGED: list[tuple[dict[str, str], str]] = [
     ({"shopbot.py": "", "pyproject.toml": f"{PROJECT}[tool.setuptools]\nzip-safe = false\n"}, "py-modules"),
     ({}, "packages = []"),
     ({"pyproject.toml": PROJECT, "shopbot/__init__.py": ""}, "include"),
-    ({"pyproject.toml": "", "setup.py": "import setuptools; setuptools.setup()", "shop/a.py": ""}, "include"),
-    ({"pyproject.toml": "", "setup.cfg": "[metadata]\nname = shopbot\n", "shopbot.py": ""}, "py-modules"),
+    (
+        {"pyproject.toml": "", "setup.py": "import setuptools; setuptools.setup()", "shop/a.py": ""},
+        "include = shop, shop.*",
+    ),
+    (
+        {"pyproject.toml": "", "setup.cfg": "[metadata]\nname = shopbot\n", "shopbot.py": ""},
+        "py_modules = shopbot",
+    ),
     ({"evals/old/suite.yaml": "name: old\n", "src/shopbot/__init__.py": ""}, ""),
     ({"pyproject.toml": f'{PROJECT}[tool.setuptools]\npackages = ["a"]\n', "a/b.py": ""}, ""),
     ({"pyproject.toml": "", "setup.cfg": "[options]\npackages = find:\n[metadata]\nname = a\n"}, ""),

@@ -273,8 +273,9 @@ def _plan_first_suite(project: Project, args: argparse.Namespace) -> InitPlan:
 
 
 def _packaging_notes(root: Path, files: Sequence[NewFile]) -> Iterator[str]:
-    if lines := packaging_lines(root, files):
-        yield "packaging: add to pyproject.toml, else setuptools finds several packages"
+    if added := packaging_lines(root, files):
+        file, *lines = added
+        yield f"packaging: add to {file}, else setuptools finds several packages"
         yield from (f"  {line}" for line in lines)
 
 

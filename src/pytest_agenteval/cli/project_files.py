@@ -217,7 +217,7 @@ def _discovered(root: Path) -> tuple[Sequence[str], Sequence[str]] | None:
 
 
 def packaging_lines(root: Path, files: Iterable[NewFile]) -> tuple[str, ...]:
-    """Give lines for pyproject.toml that name a project's own packages or modules.
+    """Give a settings file, and the lines in it that name a project's own packages or modules.
 
     Empty where setuptools would not take the folders of new files for more packages.
     """
@@ -229,10 +229,16 @@ def packaging_lines(root: Path, files: Iterable[NewFile]) -> tuple[str, ...]:
     # Of several packages setuptools installs none, so such a project is not installed anyway.
     if added <= {*packages} or len(packages or modules) > 1:
         return ()
+    # setuptools before 68 demands a [project] in a pyproject.toml that configures it.
+    if "project" not in _read_pyproject(root):
+        found = ("[options.packages.find]", f"include = {packages[0]}, {packages[0]}.*") if packages else ()
+        key = "packages = find_namespace:" if packages else f"py_modules = {modules[0]}" if modules else ""
+        return "setup.cfg", "[options]", key or "packages =", *found
     if packages:
         include = json.dumps([packages[0], f"{packages[0]}.*"])
-        return "[tool.setuptools.packages.find]", f"include = {include}"
-    return "[tool.setuptools]", f"py-modules = {json.dumps(modules)}" if modules else "packages = []"
+        return "pyproject.toml", "[tool.setuptools.packages.find]", f"include = {include}"
+    key = f"py-modules = {json.dumps(modules)}" if modules else "packages = []"
+    return "pyproject.toml", "[tool.setuptools]", key
 
 
 def _is_package(name: str) -> bool:

@@ -29,9 +29,14 @@ def test_a_project_can_be_installed_as_before(
     pytest.importorskip("setuptools")
     write(pytester.path, {"pyproject.toml": f"{PROJECT}{SETUPTOOLS}", **there})
     before = pytester.run(sys.executable, "-c", BUILD)
-    shown = init(capsys).partition("setuptools finds several packages\n")[2].splitlines()[:2]
-    settings = Path("pyproject.toml")
-    settings.write_text("\n".join([settings.read_text("utf-8"), *map(str.strip, shown)]), encoding="utf-8")
+    before_them, _, shown = init(capsys).partition(", else setuptools finds several packages\n")
+    lines = [line.strip() for line in shown.splitlines() if line.startswith("    ")]
+    settings = Path(before_them.rpartition(" ")[2] if lines else "pyproject.toml")
+    text = settings.read_text("utf-8") if settings.is_file() else ""
+    # Into the table that is there, else at the end.
+    own = "\n".join(lines)
+    text = text.replace(lines[0], own) if lines and lines[0] in text else f"{text}\n{own}\n"
+    settings.write_text(text, encoding="utf-8")
 
     assert before.ret == 0
     assert pytester.run(sys.executable, "-c", BUILD).ret == 0
