@@ -184,8 +184,9 @@ ALMOST_ONE = 1 - 1e-3
 # multiply.
 DIGIT_BITS, WHOLE_BITS = 128, 90
 
-# Up to this many different sums are listed one by one, with scores in steps this fine.
-MOST_SUMS, LISTED_STEPS = 1 << 16, 10**12
+# Sums are listed one by one if that takes no more additions than this: those of 16 tasks tried once. Scores
+# are in steps this fine.
+MOST_ADDITIONS, LISTED_STEPS = 1 << 17, 10**12
 
 MOST_WORK = 5_000_000
 # To multiply numbers of n and m digits, n the longer one, takes about n m^0.585 steps.
@@ -394,11 +395,12 @@ def _listed(blocks: _Blocks) -> ExactTest | None:
     if max(block.labellings for block, _ in blocks) > FEW_LABELLINGS:
         return None
     sums: Ways = {0: 1}
-    observed, mean = 0, Fraction(0)
+    observed, mean, additions = 0, Fraction(0), 0
     for block in _each(blocks):
         whole = block.whole(LISTED_STEPS)
         ways = block.new_sums(whole)
-        if len(sums) * len(ways) > MOST_SUMS:
+        additions += len(sums) * len(ways)
+        if additions > MOST_ADDITIONS:
             return None
         observed += sum(whole[block.old :])
         mean += _mean(ways)
