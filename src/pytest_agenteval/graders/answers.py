@@ -151,7 +151,7 @@ class AnswerJson:
     schema: Mapping[str, Any] | None = None
     values: Mapping[str, Any] | None = None
 
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
 
     def __post_init__(self) -> None:
         if self.schema is None and self.values is None:
