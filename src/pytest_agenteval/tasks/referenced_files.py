@@ -115,7 +115,9 @@ class _PathLookup(FrozenValue, frozen=True):
         paths = [Path(os.path.normpath(place / name)) for place in self.places]
         tops = self.places if self.below_places else (self.root,)
         below = " or ".join(dict.fromkeys(map(self._below, tops)))
-        outside = f"a path below {below}", f"{name!r}, which leads out of it", ""
+        # An absolute path may well lie below: that it is one is what is wrong with it.
+        why = "an absolute path" if Path(name).is_absolute() else "which leads out of it"
+        outside = f"a path below {below}", f"{name!r}, {why}", ""
         inside = [path for path in paths if any(map(path.is_relative_to, (self.root, *self.places)))]
         if Path(name).is_absolute() or not inside:
             return outside
