@@ -94,6 +94,8 @@ def test_a_given_conversation_shows_results_that_only_its_messages_hold() -> Non
     )
     assert seen.messages[0].calls[0].result == {"hits": 2}
     assert seen.messages[1].content == "for nobody"
+    found = view(Message("assistant", "", (FIND,)), Message("tool", "[]", call_id="c1"))
+    assert found.messages[0].calls[0].result == []  # an empty list is a result, and not nothing
 
 
 def test_calls_that_no_message_asked_for_are_shown_where_they_were_made() -> None:

@@ -521,7 +521,7 @@ def _call(step: ConversationCall) -> CallView:
     result = jsonable(call.result)
     # Calls that a task's history holds were not carried out here: only messages tell their results.
     if step.execution is None:
-        result, reply = shown_value(reply) or None, ""
+        result, reply = shown_value(reply) if reply else None, ""
     return _view(
         CallView,
         call,
