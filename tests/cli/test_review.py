@@ -9,6 +9,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -282,6 +283,20 @@ def test_what_was_written_by_hand_meanwhile_stays(sit: Any) -> None:
         file.write(id, {**values, "task": id}, PersonLabels({"order": score}))
     assert [(line["id"], line["scores"]["order"]) for line in lines()] == [("a", 2), ("b", 5), ("c", 3)]
     assert LABELS.read_bytes().endswith(b"}\n")
+
+
+def test_two_terminals_may_label_into_one_file(here: Path) -> None:
+    """Each writes the whole file, and neither loses what the other has written meanwhile."""
+
+    def label(whose: str) -> None:
+        file = LabelFile(LABELS, rubric(), (1, 5))
+        for number in range(40):
+            values = {"task": "Write.", "answer": f"{whose}{number}"}
+            file.write(f"{whose}{number}", values, PersonLabels({"order": 1}))
+
+    with ThreadPoolExecutor(2) as terminals:
+        list(terminals.map(label, "ab"))
+    assert len(lines()) == 80
 
 
 def test_no_secret_is_written(here: Path) -> None:

@@ -17,7 +17,7 @@ from pytest_agenteval.calibration.labels import (
 )
 from pytest_agenteval.compare.scoring.agreement import krippendorff_alpha, mean_absolute_error
 from pytest_agenteval.graders.judge.rubric import Rubric
-from pytest_agenteval.processes.files import replacing
+from pytest_agenteval.processes.files import file_lock, replacing
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.text.errors import ProblemsFound, UndefinedStatistic, UsageMistake
 from pytest_agenteval.text.json_values import json_digest
@@ -84,12 +84,14 @@ class LabelFile:
         line = text.encode(errors="backslashreplace")
         with _as_usage_mistakes(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            # From disk and not from memory: the person may have changed the file by hand since.
-            lines = self.path.read_bytes().splitlines() if self.path.exists() else []
-            place = next((at for at, old in enumerate(lines) if _id_in(old) == id), len(lines))
-            lines[place : place + 1] = [line]
-            with replacing(self.path) as beside:
-                beside.write_bytes(b"".join(each + b"\n" for each in lines))
+            # Two terminals may label into one file at the same time, and neither may lose a label.
+            with file_lock(self.path):
+                # From disk and not from memory: the person may have changed the file by hand since.
+                lines = self.path.read_bytes().splitlines() if self.path.exists() else []
+                place = next((at for at, old in enumerate(lines) if _id_in(old) == id), len(lines))
+                lines[place : place + 1] = [line]
+                with replacing(self.path) as beside:
+                    beside.write_bytes(b"".join(each + b"\n" for each in lines))
         self._by_id[id] = labels
         self._ids[json_digest(KNOWN_SECRETS.value(values))] = id
 
