@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -119,7 +120,10 @@ class DirectChat(ProviderChat):
         try:
             answer = await self._send(ask)
             response = Response(answer.status, answer.reason, body=answer.body)
-            whole = whole_reply(format, response, streamed=ask.streamed)
+            try:
+                whole = whole_reply(format, response, streamed=ask.streamed)
+            except UnreadableTraffic as unread:
+                whole = _with_nan(answer.body, unread)
             parts = read_parts(format, whole)
             usage = self._priced(parts)
             # Half a reply must not be graded as the model's answer.
@@ -272,6 +276,16 @@ def _format_of(model: Model) -> DirectFormat:
     from pytest_agenteval.chat.direct import openai_chat_request
 
     return openai_chat_request
+
+
+def _with_nan(body: bytes, unread: UnreadableTraffic) -> Json:
+    """Give a body that is JSON but for NaN or infinity, as log probabilities may hold; else raise."""
+    if not isinstance(unread, ModelRefused):
+        with suppress(ValueError, RecursionError):
+            whole = json.loads(body)
+            if isinstance(whole, dict):
+                return whole
+    raise unread
 
 
 def _encoded(body: Mapping[str, Any]) -> bytes:
