@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 from msgspec.structs import replace
 
 from pytest_agenteval.records.evidence import Grade
@@ -16,7 +18,13 @@ from pytest_agenteval.reports.leaderboard import (
     leaderboards_of,
     scorecard_lines,
 )
-from pytest_agenteval.reports.scorecard import RegisteredScorecard, Scorecard
+from pytest_agenteval.reports.scorecard import (
+    Metric,
+    MetricGroup,
+    RegisteredScorecard,
+    Scorecard,
+    scorecard_of,
+)
 from pytest_agenteval.reports.tables import ReportTable, TableColumn, table_lines
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_folder import RunModel
@@ -53,6 +61,18 @@ def two_runs(root: Path) -> list[Run]:
         store_run(root, whole),
         store_run(root, [graded_trial("a", "other", fast=1.0)], models=(RunModel("other", "other"),)),
     ]
+
+
+def test_a_figure_may_be_a_number_of_numpys(tmp_path: Path) -> None:
+    """Benchmarks work out means with numpy: its float64 and its float32 are figures as a plain float is."""
+    figures: list[Any] = [np.float64(0.5), np.float32(0.5)]
+    groups = tuple(MetricGroup(Metric(type(figure).__name__, figure), ()) for figure in figures)
+    own = RegisteredScorecard("own", frozenset({"fast"}), lambda: lambda entries: Scorecard(groups), tuple)
+
+    card = scorecard_of(store_run(tmp_path, [graded_trial("a", fast=1.0)]).entries, [own])
+
+    assert card is not None
+    assert [group.value for group in card.groups] == [0.5, 0.5]
 
 
 def test_hangul_counts_double() -> None:

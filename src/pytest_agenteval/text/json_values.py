@@ -120,8 +120,11 @@ def _json_form(value: Any, around: tuple[int, ...]) -> Any:
     # ``around`` holds the identities of the objects that the value lies in.
     if value is None or isinstance(value, bool | str):
         return value
-    if isinstance(value, int | float):
-        return value if isinstance(value, int) or isfinite(value) else _float_name(value)
+    if isinstance(value, int):
+        return value
+    if isinstance(value, float):
+        # numpy's float64 is a float of its own class, which readers of JSON values do not take for one.
+        return float(value) if isfinite(value) else _float_name(value)
     if isinstance(value, Mapping):
         return {_json_key(key): _json_form(inner, around) for key, inner in value.items()}
     if isinstance(value, _LISTS):
