@@ -122,6 +122,17 @@ def test_what_is_wrong_with_an_input_stands_at_its_key(hint: tuple[str, ...]) ->
     assert problem == (("input", "day"), "a day", "none", *(hint or ("",)))
 
 
+@pytest.mark.parametrize("returned", [None, ["bad"], [("day", "a day")], "bad"])
+def test_a_check_of_inputs_that_returns_no_list_of_problems_is_one_problem(returned: object) -> None:
+    """An author forgets to return a list, or a part of a problem: that is a problem, and no traceback."""
+    kind: Any = type("Strict", (Acts,), {"input_problems": staticmethod(lambda task_input: returned)})
+    registry = Registry()
+    registry.agent("mine", kind)
+    (problem,) = RegistrationCheck(registry).agent("mine", {}, {"content": "hi"})
+    expected = "an agent's input_problems: to give a list of (key path, expected, found[, hint])"
+    assert problem == (("agent",), expected, repr(returned), "")
+
+
 @pytest.mark.parametrize(
     ("trait", "value", "expected"),
     [

@@ -360,6 +360,12 @@ class RegistrationCheck:
 def _input_problems(factory: Any, task_input: Mapping[str, Any]) -> list[ConfigProblem]:
     check = agent_trait(factory, "input_problems")
     rows = () if check is None else check(task_input)
+    # An author forgets to return the empty list where nothing is wrong.
+    if not isinstance(rows, list | tuple) or not all(
+        isinstance(row, list | tuple) and len(row) in (3, 4) for row in rows
+    ):
+        expected = "an agent's input_problems: to give a list of (key path, expected, found[, hint])"
+        return [ConfigProblem(("agent",), expected, repr(rows))]
     return [ConfigProblem(*row).below("input") for row in rows]
 
 
