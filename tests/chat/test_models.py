@@ -115,7 +115,11 @@ def test_a_name_that_cannot_stand_in_a_test_id_needs_an_alias(typed: str) -> Non
         ("a", {"a": {"id": "x/y", "temperature": True}}, "temperature: expected"),
         ("a", {"a": {"id": "x/y", "max_tokens": 0.5}}, "max_tokens: expected a whole number"),
         ("a", {"a": {"id": "x/y", "request_seconds": 0}}, "request_seconds: expected"),
-        ("a", {"a": {"id": "x/y", "api_bas": "http://h"}}, "api_bas: unknown; one of id, api_base, "),
+        (
+            "a",
+            {"a": {"id": "x/y", "api_bas": "http://h"}},
+            "api_bas: unknown; one of api_base, params, api_key_env, via, ",
+        ),
         ("a", {"a": {"id": "x/y", "api_bas": "http://h"}}, "did you mean 'api_base'?"),
         ("a", {"a": {"id": "x/y", "max_token": 5}}, "did you mean 'max_tokens'?"),
         ("a", {"a": {"id": "x/y", "top_k": 5}}, "params = {top_k = 5}"),

@@ -113,6 +113,15 @@ def test_a_trial_of_another_run_is_told_with_that_run(shown: Shown, results: Pat
     assert "leave one of them out" in shown("latest:worst", "--run", old, status=2)
 
 
+def test_a_run_in_the_place_of_a_trial_is_answered_with_the_command(shown: Shown, results: Path) -> None:
+    """Reports print ``latest:worst``, so users type a run alone, or a run before a trial's name."""
+    old = next(path.name for path in results.glob("2*") if not path.name.endswith("-2"))
+
+    assert "\nlatest is a run: agenteval show latest:worst" in shown("latest", status=2)
+    assert f"\n{old} is a run: agenteval show cheapest --run {old}" in shown(f"{old}:cheapest", status=2)
+    assert "is a run" not in shown("nosuch:cheapest", status=2)
+
+
 def test_a_lost_transcript_leaves_what_the_journal_knows(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

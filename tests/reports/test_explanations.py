@@ -74,6 +74,12 @@ def test_a_miss_is_explained_in_full() -> None:
     assert "\n".join(explain_trial(MISSED)) == EXPLAINED
 
 
+def test_a_single_check_is_a_check_and_not_checks() -> None:
+    """The terminal and ``agenteval show`` count checks in the same words."""
+    grade = Grade("polite", 0.0, "", (Check("it thanks", False),))
+    assert "  polite  0.00  1 of 1 check failed" in explain_trial(trial("a", 1, 0.0, grades=(grade,)))
+
+
 def test_the_short_reason_names_the_grade_furthest_below_its_threshold() -> None:
     """0.5 below 0.6 is nearer than 0.7 below 1; of two equally far, the heavier counts."""
     near, far = Grade("near", 0.5, "n", threshold=0.6), Grade("far", 0.7, "f")

@@ -402,18 +402,22 @@ def test_one_mistake_in_many_trials_is_written_once(
             "-k helpdeks matches none of 2 trials; did you mean 'helpdesk'?",
         ),
         (("-k", "zzzz"), "-k zzzz matches none of 2 trials"),
+        (
+            ("--agent-split=held_out", "-p", "xdist.plugin", "-n1"),
+            "--agent-split=held_out: none of 2 trials belongs to this split",
+        ),
     ],
 )
 def test_a_slip_on_the_command_line_is_answered_with_the_nearest_name(
     pytester: pytest.Pytester, options: tuple[str, ...], hint: str
 ) -> None:
-    """pytest itself names no option and no test that could be meant."""
+    """pytest itself names no option and no test that could be meant; a split without tasks is named too."""
     tasks = {f"evals/{name}.json": task(name) for name in ("a", "b")}
     write(pytester.path, {"evals/suite.yaml": suite("helpdesk"), **tasks})
 
     result = run(pytester, *options)
 
-    assert hint in f"{result.stdout}{result.stderr}"
+    assert f"{result.stdout}{result.stderr}".count(hint) == 1
 
 
 def test_a_judge_that_no_grader_uses_is_named(

@@ -201,7 +201,7 @@ def test_a_shard_goes_on_as_the_shard_that_it_was(pytester: pytest.Pytester) -> 
         refused = run(pytester, "--agent-resume=first", *filter(None, [told]))
         assert refused.ret == pytest.ExitCode.USAGE_ERROR
         found = told.partition("=")[2] or "none"
-        expected = f"ERROR: --agent-resume: expected {own}; found {found}; go on as first was begun, *"
+        expected = f"ERROR: --agent-resume: expected {own}; found {found}; resume first with *"
         refused.stderr.fnmatch_lines([expected])
 
     run(pytester, "--agent-resume=first", own, workers=1)

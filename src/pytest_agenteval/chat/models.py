@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from pytest_agenteval.chat.local.loading import DTYPES, LOADED_BY, QUANTIZATIONS, provider_of
 from pytest_agenteval.records.plan import OWN_MODEL, Model, Via
 from pytest_agenteval.records.record import NOTHING
-from pytest_agenteval.text.errors import UsageMistake, did_you_mean
+from pytest_agenteval.text.errors import UsageMistake, did_you_mean, nearest_names
 from pytest_agenteval.text.json_values import compact_json
 
 DIRECT: Via = "direct"
@@ -348,5 +348,5 @@ def _unknown(key: str, value: object) -> str:
     plain = compact_json(value) if isinstance(value, str | int | float) else "…"
     # An unknown key is not sent to the provider, where it might do nothing without an error.
     for_litellm = f"a parameter for litellm stands under params: params = {{{key} = {plain}}}"
-    rows = (f"unknown; one of {', '.join(SETTINGS)}", did_you_mean(key, SETTINGS), for_litellm)
+    rows = (f"unknown; one of {nearest_names(key, SETTINGS)}", did_you_mean(key, SETTINGS), for_litellm)
     return "; ".join(row for row in rows if row)

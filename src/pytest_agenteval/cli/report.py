@@ -62,7 +62,7 @@ from pytest_agenteval.reports.trial_screen import Detail, TrialPlace, trial_line
 from pytest_agenteval.reports.trial_view import trial_view, trials_document
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.rows import ROW_KINDS
-from pytest_agenteval.store.run_folder import LATEST, ROOT, list_runs
+from pytest_agenteval.store.run_folder import LATEST, ROOT, find_run, list_runs
 from pytest_agenteval.store.run_reader import Run, first_unreadable, load_run, load_tasks
 from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.text.errors import AgentEvalError, UsageMistake
@@ -363,7 +363,20 @@ def _matching_entries(run: Run, query: TrialQuery, args: argparse.Namespace) -> 
         )
         # Journals of other runs are read only until one has the trial.
         hint = [f"the run {name} has it: --run {name}" for name in islice(names, 1)]
-        raise UsageMistake("\n".join([f"run {run.folder.name}: {mistake}", *hint, *unreadable])) from None
+        meant = _run_hint(query.name, Path(args.results)) if query.name and not args.run else []
+        lines = [f"run {run.folder.name}: {mistake}", *meant, *hint, *unreadable]
+        raise UsageMistake("\n".join(lines)) from None
+
+
+def _run_hint(name: str, results: Path) -> list[str]:
+    """Give the command for a run in a trial's place, as in ``latest`` or ``latest:task``; [] for others."""
+    run, _, trial = name.partition(":")
+    try:
+        find_run(results, run)
+    except UsageMistake:
+        return []
+    command = ["show", trial, "--run", run] if trial else ["show", f"{run}:{WORST}"]
+    return [f"{run} is a run: agenteval {shlex.join(command)}"]
 
 
 def _trial_lines(run: Run, entries: Sequence[JournalEntry], detail: Detail) -> Iterator[StyledLine]:

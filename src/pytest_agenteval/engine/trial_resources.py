@@ -154,7 +154,7 @@ def open_model_traffic(
     else:
         live, once = (script_way(context.run.script, option) for option in options)
         let_out = f"  let it out:   {live}; or name the model: model=NAME of the call"
-    refused = "the agent asks a model by itself, and nobody said that it may"
+    refused = "the agent sends a request to a model itself, and no option lets it record or send one"
     refusal = "\n".join((refused, let_out, f"  record it:    {once}; from then on it is played"))
     sends = plan.asks_own_models
     return ModelTraffic(recorder, budget, tape, sends=sends, refusal=refusal, model_hosts=hosts)

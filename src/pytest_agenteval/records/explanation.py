@@ -178,7 +178,7 @@ def _grade_lines(grade: Grade, name_width: int) -> Iterator[str]:
     elif grade.passed:
         yield f"  {label}  {_score(grade)}"
     else:
-        reason = f"{len(failed)} of {len(grade.checks)} checks failed" if failed else rationale
+        reason = f"{len(failed)} of {pluralize(len(grade.checks), 'check')} failed" if failed else rationale
         yield f"  {label}  {_score(grade)}  {reason}"
     for check in failed[:MOST_CHECKS]:
         yield f"    no: {one_line(check.claim, MOST_SIDE)}"

@@ -36,6 +36,7 @@ from pytest_agenteval.session.selection import (
     select,
     selection_remarks,
     shard_items,
+    split_remarks,
 )
 from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.session.settings_reading import read_settings
@@ -238,6 +239,7 @@ class EvalSession:
         try:
             earlier = get_run_info(self.config).earlier if self.settings.only else None
             selected = select(self.settings, trials, earlier)
+            self.selection_remarks += split_remarks(self.settings, trials)
             if earlier is not None:
                 self.selection_remarks += selection_remarks(self.settings, trials, selected, earlier)
             return selected

@@ -97,8 +97,8 @@ def check_plan(
     problem = next(_problems(run, settings, items, judges, user), "")
     if problem:
         raise UsageMistake(
-            f"--agent-resume: {problem}; go on as {run.name} was begun, or begin a new run that takes over "
-            f"what is finished: --agent-reuse={run.name}"
+            f"--agent-resume: {problem}; resume {run.name} with the options that it "
+            f"started with, or start a new run that takes over what is finished: --agent-reuse={run.name}"
         )
 
 

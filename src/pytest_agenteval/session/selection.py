@@ -54,6 +54,14 @@ def no_match_reason(option: argparse.Namespace, offered: Sequence[pytest.Item]) 
         yield f"{flag} {shlex.quote(text)} matches none of {pluralize(len(trials), 'trial')}{hint}"
 
 
+def split_remarks(settings: Settings, trials: Sequence[PlannedItem]) -> Iterator[str]:
+    """Say that no trial belongs to the split that is run."""
+    # No command for the other split: coding agents would follow it, and see tasks that are held out.
+    if trials and not _of_split(settings, trials):
+        none = f"none of {pluralize(len(trials), 'trial')} belongs to this split"
+        yield f"--agent-split={settings.split}: {none}"
+
+
 def selection_remarks(
     settings: Settings, trials: Iterable[PlannedItem], selected: Sequence[PlannedItem], earlier: Path
 ) -> Iterator[str]:

@@ -96,7 +96,7 @@ class RecordingTapes:
             tape = self._library.open(place.chat_file, mode, "chat")
             self._chat = ModelTape(tape, place.ways.record)
         refusal = (
-            f"this code asks a model, and nobody said that it may\n"
+            f"this code sends a request to a model, and no option lets it record or send one\n"
             f"  record it:   {place.ways.record}\n  let it out:  {place.ways.let_out}"
         )
         budget = Budget(Allowance())
