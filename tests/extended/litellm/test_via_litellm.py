@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.session.test_models import asked, litellm_modules, record_of
+from tests.journals import latest_run
+from tests.session.test_models import asked, litellm_modules
 
 pytest_plugins = ["pytester"]
 
@@ -16,4 +17,5 @@ def test_who_wants_litellm_names_it(pytester: pytest.Pytester, monkeypatch: pyte
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*slow (openai/gpt-6.1-sol, via litellm)*"])
     assert litellm_modules(pytester) == [True]
-    assert record_of(pytester) == [("slow", "litellm")]
+    (model,) = latest_run(pytester.path).header.models
+    assert (model.name, model.via) == ("slow", "litellm")
