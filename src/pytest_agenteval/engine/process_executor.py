@@ -38,6 +38,8 @@ from pytest_agenteval.text.errors import UsageMistake
 
 # Seconds between two looks at whether the run has been stopped.
 STOP_CHECK_S = 0.1
+# Seconds between two looks at whether a process still runs.
+ALIVE_CHECK_S = 1.0
 # What a process sends once it is there.
 CAME_UP = b"up"
 
@@ -208,7 +210,7 @@ class _Process:
         theirs.close()
         self._process, self._came_up = process, False
         self._news: asyncio.Queue[bytes | None] = asyncio.Queue()
-        reading = (asyncio.get_running_loop(), self._pipe, process.sentinel, self._news)
+        reading = (asyncio.get_running_loop(), self._pipe, process, self._news)
         Thread(target=_read, args=reading, name="agenteval-process", daemon=True).start()
 
     def _forget(self) -> str:
@@ -223,14 +225,21 @@ class _Process:
 
 
 def _read(
-    loop: asyncio.AbstractEventLoop, pipe: Connection, ending: int, news: asyncio.Queue[bytes | None]
+    loop: asyncio.AbstractEventLoop,
+    pipe: Connection,
+    process: SpawnProcess,
+    news: asyncio.Queue[bytes | None],
 ) -> None:
     """Pass on what a process sends, and None at its end."""
     # A loop that is closed waits for no news.
     with suppress(RuntimeError):
         with suppress(EOFError, OSError):
-            while pipe in wait_for([pipe, ending]):
-                loop.call_soon_threadsafe(news.put_nowait, pipe.recv_bytes())
+            # What the agent has forked holds pipe and sentinel open, so the process itself is looked at, too.
+            while (ready := wait_for([pipe, process.sentinel], ALIVE_CHECK_S)) or process.is_alive():
+                if pipe in ready:
+                    loop.call_soon_threadsafe(news.put_nowait, pipe.recv_bytes())
+                elif ready:
+                    break
         loop.call_soon_threadsafe(news.put_nowait, None)
 
 
@@ -268,6 +277,10 @@ def _interrupts_held_back() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
+    from multiprocessing import resource_tracker  # not on Windows
+
+    # The first process would start it, which unblocks Ctrl-C.
+    resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
+import subprocess
 import sys
 import time
 from multiprocessing import active_children
@@ -97,6 +99,51 @@ def wait_until_no_children(until: float) -> None:
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that computes for ever is killed soon: its computing costs other tests their time."""
     monkeypatch.setattr(process_executor, "CLOSING_S", 0.4)
+
+
+FORKED = """
+import os
+import time
+
+
+class Agent:
+    async def run(self, task_input, ctx):
+        if os.fork() == 0:
+            time.sleep(30)
+        os._exit(7)
+
+
+def pytest_agenteval_register(registry):
+    registry.agent("forked", Agent)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_process_that_died_is_noticed_while_what_it_forked_lives_on(
+    evals: Path, pytester: pytest.Pytester
+) -> None:
+    """The trial is errored at once, with the exit status: it does not wait for what the agent left behind."""
+    add(evals, task("a", agent="forked"))
+    write(pytester.path, {"conftest.py": FORKED})
+    began = time.monotonic()
+    result = run(pytester, "evals", PROCESSES)
+    assert time.monotonic() - began < 25
+    result.assert_outcomes(errors=1)
+    assert "(exit status 7)" in result.stdout.str()
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="there are no masks of signals")
+def test_ctrl_c_is_blocked_in_the_first_process_too() -> None:
+    """Starting the helper of multiprocessing, which comes first, must not unblock it again."""
+    script = (
+        "import signal\n"
+        "from multiprocessing import resource_tracker\n"
+        "from pytest_agenteval.engine.process_executor import _interrupts_held_back\n"
+        "with _interrupts_held_back():\n"
+        "    resource_tracker.ensure_running()\n"
+        "    assert signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
 
 
 @pytest.mark.usefixtures("impatient")
