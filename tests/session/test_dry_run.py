@@ -110,13 +110,14 @@ def test_what_was_tried_before_says_what_it_would_take(
 def test_offline_models_and_recordings_cost_nothing_and_missing_keys_are_told(
     pytester: pytest.Pytester, server: ModelServer
 ) -> None:
-    """What is known to be 0 is 0; what a run would be refused for is said below the plan."""
+    """What is known to be 0 is 0 and needs no price; what would refuse a run is said below the plan."""
     project(pytester, server)
 
     result = run(pytester, "evals/one", "--agent-dry-run", "--agent-model=rules,openai/gpt-5-mini")
 
     assert result.ret == pytest.ExitCode.OK
     assert cells(result, "one[rules]") == ["3", "0", "$0"]
+    result.stdout.no_fnmatch_line("*no price is known*")
     result.stdout.fnmatch_lines(["! --agent-model=openai/gpt-5-mini: no key: *"])
 
 

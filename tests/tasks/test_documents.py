@@ -410,6 +410,8 @@ def test_ids_are_found_in_lists_of_any_ids(ids: list[str], nested: bool) -> None
         ("a: 1\n b: 2\n", "task.yaml", "begin in the same column"),
         ("a: {b: 1\nc: 2\n", "task.yaml", "a bracket or brace above is not closed"),
         ('a: "b\nc: 2\n', "task.yaml", "a quote above is not closed"),
+        # A tab is no mistake but where it indents.
+        ('a: "b\tb\nc: 2\n', "task.yaml", "a quote above is not closed"),
         ("a: *b\n", "task.yaml", "a text that begins with * stands in quotes"),
         ("a: @b\n", "task.yaml", "stands in quotes"),
         ("a: é\n".encode("latin-1"), "task.yaml", "save the file as UTF-8"),
