@@ -121,6 +121,9 @@ def test_shares_and_bounds_are_exact() -> None:
     assert judge_gates([gated(gate=Gate(errored=0.1), lost=4)]).broken == (
         "s: 4 of 30 trials errored or were never run, more than 10 %",
     )
+    assert judge_gates([gated(gate=Gate(errored=0.1), lost=1, planned=1)]).broken == (
+        "s: 1 of 1 trial errored or were never run, more than 10 %",
+    )
     assert judge_gates([gated(gate=Gate(buckets={"a": 0.5}), buckets={"a": None})]).line == (
         "gate: broken: s a is unknown, no trial has a score"
     )

@@ -260,7 +260,7 @@ def test_what_narrowed_the_run_narrows_no_recheck(pytester: pytest.Pytester) -> 
     tried, line = gate_lines(greet(pytester, "--agent-baseline=latest"))
 
     assert tried.startswith("recheck: 2 broken tasks tried 1 time more: ")
-    assert line.count("is broken, and passed none of 1 trials more") == 2
+    assert line.count("is broken, and passed none of 1 trial more") == 2
 
 
 def test_a_recheck_that_cannot_be_run_breaks_the_gate(pytester: pytest.Pytester) -> None:

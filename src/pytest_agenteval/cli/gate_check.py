@@ -54,7 +54,9 @@ ALIKE = {**MUST_EQUAL, **MAY_DIFFER}
 
 _agent_digests = attrgetter(*(f"digests.{name}" for name in ALIKE))
 ONE_IN_100 = "1 in 100: the floor that one in 100 runs in which nothing changed is below"
-ALL_ALIKE = "no task's trials differ yet: of an agent that always does the same no run misses anything"
+ALL_ALIKE = (
+    "no task's trials differ yet: an agent that always does the same has the same figures in every run"
+)
 NO_TRIALS = "none of its trials has a score"
 UNKNOWN = "one trial of a task does not show how trials scatter: run the suite twice, or with --repetitions 3"
 

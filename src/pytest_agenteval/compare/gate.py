@@ -16,7 +16,7 @@ from pytest_agenteval.compare.scoring.intervals import tasks_to_exclude
 from pytest_agenteval.compare.verdict import Change
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.tasks.suite_spec import Gate
-from pytest_agenteval.text.formatting import first_few
+from pytest_agenteval.text.formatting import first_few, pluralize
 
 # How many reasons the line names.
 MOST_REASONS = 6
@@ -141,7 +141,7 @@ def _findings(suite: GatedSuite) -> Iterator[RuleFinding]:
         name = suite.name_of(each.task)
         # One passing trial of several is enough.
         if not each.passed:
-            yield "broken", f"{name} is broken, and passed none of {each.trials} trials more"
+            yield "broken", f"{name} is broken, and passed none of {pluralize(each.trials, 'trial')} more"
         else:
             yield "held", f"{name} passed {each.passed} of {each.trials} when tried again"
 
@@ -160,7 +160,7 @@ def _least(name: str, value: float | None, least: float, narrowed: str, suite: G
 
 
 def _errored(suite: GatedSuite, most: float) -> RuleFinding:
-    trials = f"{suite.label}: {suite.lost} of {suite.planned} trials errored or were never run"
+    trials = f"{suite.label}: {suite.lost} of {pluralize(suite.planned, 'trial')} errored or were never run"
     if suite.lost > most * suite.planned:
         return "broken", f"{trials}, more than {100 * most:g} %"
     return "held", f"{suite.label} {suite.lost} of {suite.planned} errored"

@@ -234,7 +234,7 @@ def suite_history(runs: Iterable[SuiteRun], tasks: Iterable[SuiteTask], needed: 
         if not reason and missing == dev:
             reason = "no task of split dev"
         elif not reason and missing and any(missing & older.tasks for older in copy(unread)):
-            reason = f"{len(dev) - len(missing)} of {len(dev)} tasks"
+            reason = f"{len(dev) - len(missing)} of {pluralize(len(dev), 'task')}"
         looked_at.append((run, reason))
         mature += not reason
         if mature == needed:
@@ -248,12 +248,13 @@ def _immaturity(run: SuiteRun) -> str:
         return "nobody knows how many trials were planned"
     # A task without a trial would look as if it had not missed.
     if len(run.entries) < run.planned:
-        return f"{run.planned - len(run.entries)} of {run.planned} planned trials never ended"
+        return f"{run.planned - len(run.entries)} of {pluralize(run.planned, 'planned trial')} never ended"
+    trials = pluralize(len(run.entries), "trial")
     if errored:
-        return f"{errored} of {len(run.entries)} trials errored"
+        return f"{errored} of {trials} errored"
     # The same trials must not count in two runs.
     taken_over = sum(entry.origin is not None and bool(entry.origin.run) for entry in run.entries)
-    return f"{taken_over} of {len(run.entries)} trials taken over from another run" if taken_over else ""
+    return f"{taken_over} of {trials} taken over from another run" if taken_over else ""
 
 
 def _trials_by_task(runs: Sequence[SuiteRun]) -> dict[str, list[bool]]:

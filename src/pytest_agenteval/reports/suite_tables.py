@@ -121,7 +121,7 @@ def _suite_notes(suite: SuiteView) -> Iterator[TableNote]:
         yield TableNote(f"{total.interrupted} begun and not ended: what they took is unknown", bad=True)
     k, with_k = total.k, total.pass_at_k.tasks if total.pass_at_k else 0
     if k > 1 and with_k < total.tasks:
-        of_tasks = f"{with_k} of {total.tasks} tasks with {k} averaged trials"
+        of_tasks = f"{with_k} of {pluralize(total.tasks, 'task')} with {k} averaged trials"
         yield TableNote(f"pass^{k} and pass@{k} are over the {of_tasks}")
     if total.limited:
         limits = {f"by {limit}": number for limit, number in total.limited.items()}

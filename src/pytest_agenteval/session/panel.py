@@ -24,7 +24,7 @@ from pytest_agenteval.session.stash import progress_key, run_info_key
 from pytest_agenteval.store.journal_entry import FinishedLine, StartedLine
 from pytest_agenteval.store.journal_tail import JournalTail
 from pytest_agenteval.store.run_folder import PLANNED, read_header, read_json, read_planned
-from pytest_agenteval.text.formatting import cell_width, format_figure, model_label, shorten_middle
+from pytest_agenteval.text.formatting import cell_width, format_figure, model_label, pluralize, shorten_middle
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 FIRST_S, REDRAW_S = 0.5, 1.0  # quick runs show nothing; then the figures change once a second
@@ -95,7 +95,7 @@ class RunCounts:
         ended = len(self._ended)
         planned = max(self._planned, ended)  # more may end, where repetitions are added
         endings = Counter[str](news.ending for news in self._ended.values())
-        trials = [f"{ended:,} of {planned:,} trials", f"{len(self._in_flight):,} in flight"]
+        trials = [f"{ended:,} of {pluralize(planned, 'trial')}", f"{len(self._in_flight):,} in flight"]
         shown = ("passed", "missed", "failed", "errored")
         trials += [f"{endings[word]:,} {word}" for word in shown if endings[word]]
         if ended - self._before >= FEWEST_ENDED and ended < planned:
