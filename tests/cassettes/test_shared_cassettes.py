@@ -187,12 +187,11 @@ def test_tools_that_share_an_address_never_play_each_others_recordings(tmp_path:
 
 
 def test_shared_cassettes_are_asked_after_the_trials_own(tmp_path: Path) -> None:
-    """A folder holds a file for each tool; a file holds any; both in whichever way the calls are written."""
+    """A folder holds a file for each tool, a file any; of a call that both hold the trial's own counts."""
     (tmp_path / "shared").mkdir()
-    write_cassette(
-        tmp_path / "shared" / "places.json",
-        CassetteContent((tool_interaction("places", {"keyword": "부산", "size": 15}, result="shared"),)),
-    )
+    asked = ({"keyword": "부산", "size": 15}, {"keyword": "서울"})
+    shared = tuple(tool_interaction("places", args, result="shared") for args in asked)
+    write_cassette(tmp_path / "shared" / "places.json", CassetteContent(shared))
     write_cassette(tmp_path / "more.yaml", CassetteContent((exchange({"keyword": "대구"}, "more"),)))
     own = tool_interaction("places", {"keyword": "서울"}, result="own")
     opened, library = tape(tmp_path, own, shared=("shared", "more.yaml"))
