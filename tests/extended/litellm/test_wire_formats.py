@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.metadata import version
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -19,6 +20,8 @@ from pytest_agenteval.cassettes.wire.reader import read_reply, read_request
 from pytest_agenteval.records.plan import Via
 from tests.cassettes.wire.exchanges import Exchange, exchanges
 from tests.chat import test_asking, test_broken_installs, test_odd_replies, test_retries, test_streaming
+
+LITELLM = tuple(map(int, version("litellm").split(".")[:2]))
 
 MODELS = {
     "openai.chat": "openai/gpt-4o",
@@ -160,6 +163,7 @@ for module in (test_asking, test_odd_replies, test_retries, test_streaming):
     globals().update({f"{name}_{room}": test for name, test in tests.items()})
 
 
+@pytest.mark.skipif(LITELLM >= (1, 110), reason="litellm 1.110 no longer imports mcp for tools")
 def test_a_release_of_mcp_that_does_not_fit_is_named_at_once(tmp_path: Path) -> None:
     """litellm imports it once tools are passed: nothing is sent, and the versions to install are named."""
     broken = "raise ImportError(\"cannot import name 'CacheableResult' from 'mcp.types'\")"
