@@ -213,6 +213,20 @@ def test_a_run_that_goes_on_looks_at_what_was_edited_meanwhile(pytester: pytest.
     assert len(list((root / RUNS).glob("2*"))) == 1
 
 
+def test_a_suite_of_another_kind_costs_nothing(pytester: pytest.Pytester) -> None:
+    """A miss becomes a failure without an agent or a grader: a task is shown as its suite has it today."""
+    root = pytester.path
+    project(root, [paid_task("t", wants="Omar")])
+    run(pytester, "evals").assert_outcomes(xfailed=1)
+    edit(root, "evals/suite.yaml", "capability", "regression")
+
+    for option in ("--agent-resume", "--agent-reuse"):
+        run(pytester, "evals", option).assert_outcomes(failed=1)
+    assert bills(root) == {"t": 1}
+    (entry,) = latest_run(root).entries
+    assert (entry.ending, entry.kind, entry.attempts) == ("failed", "regression", 1)
+
+
 PYTHON_TEST = """
 import pytest
 
