@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from pathlib import Path
 
 from tests.source_code import MODULES, text
 
@@ -84,3 +85,9 @@ def test_a_class_name_means_one_thing() -> None:
     """Whoever searches for a class by its name finds one."""
     names = Counter(name for path in OURS for name in _CLASS.findall(text(path)))
     assert {name for name, count in names.items() if count > 1} == set(TWICE)
+
+
+def test_no_fixture_of_the_tests_has_the_name_of_ours() -> None:
+    """A test that uses a fixture ``agenteval`` is one that tries agents: its run would become ``latest``."""
+    ours = re.compile(r"^@pytest\.fixture.*\n(?:async )?def agenteval\(", re.MULTILINE)
+    assert [path for path in Path(__file__).parent.rglob("*.py") if ours.search(text(path))] == []

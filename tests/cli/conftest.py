@@ -25,7 +25,7 @@ Agenteval = Callable[..., Said]
 
 
 @pytest.fixture
-def agenteval(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Agenteval:
+def agenteval_command(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Agenteval:
     """Run the installed command in a process of its own, in pytester's folder."""
     only_our_plugin(monkeypatch)
     fork_pytests(monkeypatch)

@@ -24,7 +24,7 @@ GREETED: list[Path] = []
 
 
 @pytest.fixture(autouse=True)
-def _alone(agenteval: Agenteval) -> None:
+def _alone(agenteval_command: Agenteval) -> None:
     """Runs load this plugin only."""
 
 

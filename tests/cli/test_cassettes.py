@@ -54,10 +54,10 @@ def old(pytester: pytest.Pytester) -> Path:
 
 
 def test_requests_of_tools_become_calls_and_play_as_before(
-    pytester: pytest.Pytester, agenteval: Agenteval, old: Path
+    pytester: pytest.Pytester, agenteval_command: Agenteval, old: Path
 ) -> None:
     """A dry run changes nothing; what no tool makes stays; a second migration finds nothing to do."""
-    dry = agenteval("cassettes", "migrate", "--dry-run")
+    dry = agenteval_command("cassettes", "migrate", "--dry-run")
     assert dry.status == 0
     assert dry.out.splitlines() == [
         "cassettes/lima.yaml: 1 request would become a call; of no tool: 1",
@@ -66,7 +66,7 @@ def test_requests_of_tools_become_calls_and_play_as_before(
     assert old.read_text(encoding="utf-8") == OLD
     pytester.runpytest_subprocess("evals", "--agent-model=oracle").assert_outcomes(passed=1)
 
-    assert agenteval("cassettes", "migrate", "cassettes/lima.yaml").out.splitlines()[-1] == (
+    assert agenteval_command("cassettes", "migrate", "cassettes/lima.yaml").out.splitlines()[-1] == (
         "1 cassette of 1 changed"
     )
 
@@ -78,17 +78,17 @@ def test_requests_of_tools_become_calls_and_play_as_before(
     assert other.request.uri == "https://elsewhere.example/"
     assert old.read_text(encoding="utf-8").startswith("# By hand.\n")
     pytester.runpytest_subprocess("evals", "--agent-model=oracle").assert_outcomes(passed=1)
-    assert agenteval("cassettes", "migrate").out.splitlines() == ["0 cassettes of 1 changed"]
+    assert agenteval_command("cassettes", "migrate").out.splitlines() == ["0 cassettes of 1 changed"]
 
 
 def test_a_file_that_cannot_be_read_is_named_and_the_others_are_migrated(
-    agenteval: Agenteval, old: Path
+    agenteval_command: Agenteval, old: Path
 ) -> None:
     """The exit status says so; a path that is not there is a mistake in use."""
     old.with_name("broken.yaml").write_text("interactions: {\n", encoding="utf-8")
 
-    migrated = agenteval("cassettes", "migrate")
+    migrated = agenteval_command("cassettes", "migrate")
 
     assert (migrated.status, migrated.out.splitlines()[-1]) == (1, "1 cassette of 2 changed")
     assert "cassettes/broken.yaml:2" in migrated.err
-    assert agenteval("cassettes", "migrate", "gone").status == 2
+    assert agenteval_command("cassettes", "migrate", "gone").status == 2

@@ -23,7 +23,7 @@ PROMOTED = f"{HEAD}buckets:\n- polite\n"
 
 
 @pytest.fixture(autouse=True)
-def _alone(agenteval: Agenteval) -> None:
+def _alone(agenteval_command: Agenteval) -> None:
     """Runs load this plugin only."""
 
 
@@ -184,7 +184,9 @@ def test_misuse_is_told(
     assert says in printed(capsys, *args, status=2)
 
 
-def test_a_name_goes_from_the_file_that_lists_it(pytester: pytest.Pytester, agenteval: Agenteval) -> None:
+def test_a_name_goes_from_the_file_that_lists_it(
+    pytester: pytest.Pytester, agenteval_command: Agenteval
+) -> None:
     """Ours is written; a name in the suite's own file is its author's, and its line is named."""
     json_suite = '{"name": "s",\n  "kind": "capability",\n  "regression": {"tasks": [\n"a", "b"]}\n}\n'
     tasks = {"evals/a.json": task("a"), "evals/c.json": task("c"), "more/d.json": task("d")}
@@ -193,10 +195,10 @@ def test_a_name_goes_from_the_file_that_lists_it(pytester: pytest.Pytester, agen
     write(pytester.path, {"evals/no.json": task("no")})
 
     # What its author has put into ours stays, as long as no name changes.
-    assert "---" not in agenteval("promote", "s", "--write").out
+    assert "---" not in agenteval_command("promote", "s", "--write").out
     assert (pytester.path / "evals" / "_promoted.yaml").read_text().startswith("# mine")
-    kept = agenteval("demote", "b", "--write")
-    output = agenteval("demote", "c", "--write")
+    kept = agenteval_command("demote", "b", "--write")
+    output = agenteval_command("demote", "c", "--write")
 
     assert (kept.status, kept.err) == (
         2,
@@ -205,23 +207,23 @@ def test_a_name_goes_from_the_file_that_lists_it(pytester: pytest.Pytester, agen
     assert (output.status, output.err) == (0, "")
     assert (pytester.path / "evals" / "suite.json").read_text() == json_suite
     assert (pytester.path / "evals" / "_promoted.yaml").read_text() == f"{HEAD}tasks:\n- 'no'\n"
-    assert agenteval("demote").out.startswith("s: a, b, no: no runs yet")
+    assert agenteval_command("demote").out.startswith("s: a, b, no: no runs yet")
 
     # What both files list stays promoted until it is out of the suite's own.
     write(pytester.path, {"evals/_promoted.yaml": "tasks: [b, c]\n"})
-    both = agenteval("demote", "b", "--write")
+    both = agenteval_command("demote", "b", "--write")
     assert (both.status, both.err) == (2, kept.err)
 
 
 def test_a_file_that_names_nothing_any_more_is_removed(
-    pytester: pytest.Pytester, agenteval: Agenteval
+    pytester: pytest.Pytester, agenteval_command: Agenteval
 ) -> None:
     """The last names that are taken back take their file along, and the verb says so."""
     write(pytester.path, {"evals/a.json": task("a"), "evals/_promoted.yaml": "tasks: [a]\n"})
     write(pytester.path, {"evals/suite.yaml": "name: s\nkind: capability\n"})
 
-    assert agenteval("demote", "a").out.endswith("\n--write removes evals/_promoted.yaml")
-    taken_back = agenteval("demote", "a", "--write").out
+    assert agenteval_command("demote", "a").out.endswith("\n--write removes evals/_promoted.yaml")
+    taken_back = agenteval_command("demote", "a", "--write").out
     assert taken_back.endswith("\nevals/_promoted.yaml: removed, as nothing is left in it")
     assert not (pytester.path / "evals" / "_promoted.yaml").exists()
 

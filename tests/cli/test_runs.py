@@ -25,7 +25,7 @@ def printed_table(capsys: pytest.CaptureFixture[str], *args: str) -> list[list[s
     return [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in lines]
 
 
-@pytest.mark.usefixtures("agenteval")
+@pytest.mark.usefixtures("agenteval_command")
 def test_runs_are_listed_newest_first(
     pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -50,7 +50,7 @@ def test_runs_are_listed_newest_first(
     assert (results / "latest").resolve().name == second[0]
 
 
-@pytest.mark.usefixtures("agenteval")
+@pytest.mark.usefixtures("agenteval_command")
 def test_errored_trials_are_not_among_those_that_the_score_is_over(
     pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,7 +65,7 @@ def test_errored_trials_are_not_among_those_that_the_score_is_over(
     assert printed_table(capsys)[2][4:7] == ["1.00", "-", "1 of 2"]
 
 
-@pytest.mark.usefixtures("agenteval")
+@pytest.mark.usefixtures("agenteval_command")
 def test_a_run_that_was_compared_has_its_verdict(
     pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -91,7 +91,7 @@ def test_a_run_that_was_compared_has_its_verdict(
     assert "comparison.json: left out" in printed.err
 
 
-@pytest.mark.usefixtures("agenteval")
+@pytest.mark.usefixtures("agenteval_command")
 def test_another_folder_can_be_named(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
     """Where ``--agent-results`` put them."""
     write(pytester.path, {"evals/suite.yaml": suite(), "evals/a.json": task("a")})
@@ -141,16 +141,16 @@ def test_lines_fit_and_names_are_whole(
     assert ("started" in head) == (width == 120)
 
 
-def test_a_damaged_run_hides_no_other(pytester: pytest.Pytester, agenteval: Agenteval) -> None:
+def test_a_damaged_run_hides_no_other(pytester: pytest.Pytester, agenteval_command: Agenteval) -> None:
     """What cannot be read is left out; the exit status stays 0."""
     write(pytester.path, {".agenteval/runs/torn/run.json": "{", ".agenteval/runs/empty/notes.txt": ""})
 
-    output = agenteval("runs")
+    output = agenteval_command("runs")
 
     assert (output.status, output.out.strip()) == (0, "no runs in .agenteval/runs")
 
 
-@pytest.mark.usefixtures("agenteval")
+@pytest.mark.usefixtures("agenteval_command")
 def test_an_odd_line_blinds_nobody(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
     """``runs``, ``report`` and ``--agent-only`` tell it by file and line, and read everything else."""
     options = ("-p", "pytest_agenteval.plugin", "--agent-model=scripted")

@@ -9,7 +9,7 @@ import pytest
 from pytest_agenteval.reports.run_view import view_of
 from pytest_agenteval.store.run_reader import load_run
 from tests.cli.conftest import Agenteval
-from tests.cli.conftest import agenteval as agenteval
+from tests.cli.conftest import agenteval_command as agenteval_command
 from tests.suites import run, task, write
 
 pytest_plugins = ["pytester"]
@@ -18,7 +18,7 @@ CAPABILITY = "name: greetings\nkind: capability\ndefaults: {model: scripted, tri
 
 
 @pytest.fixture(autouse=True)
-def _alone(agenteval: Agenteval) -> None:
+def _alone(agenteval_command: Agenteval) -> None:
     """Runs load this plugin only."""
 
 
@@ -101,12 +101,14 @@ def test_a_promoted_name_that_no_task_has_stops_the_run(pytester: pytest.Pyteste
     assert "suite.yaml:4: regression.buckets[0]" in text
 
 
-def test_a_part_of_a_suite_says_nothing_of_the_rest(pytester: pytest.Pytester, agenteval: Agenteval) -> None:
+def test_a_part_of_a_suite_says_nothing_of_the_rest(
+    pytester: pytest.Pytester, agenteval_command: Agenteval
+) -> None:
     """What was not asked for, or left out by pytest, is there all the same; validate looks at every file."""
     greetings(pytester, "regression: {buckets: [other, gone]}\n")
 
     part = run(pytester, "-p", "pytest_agenteval.plugin", "evals/short.json")
-    output = agenteval("validate", "evals/short.json")
+    output = agenteval_command("validate", "evals/short.json")
 
     part.assert_outcomes(xfailed=2)
     assert output.status == 1
@@ -117,4 +119,4 @@ def test_a_part_of_a_suite_says_nothing_of_the_rest(pytester: pytest.Pytester, a
     greetings(pytester, "regression: {buckets: [other]}\n")
     ignoring = run(pytester, "-p", "pytest_agenteval.plugin", "evals", "--ignore=evals/rude.json")
     ignoring.assert_outcomes(xfailed=4)
-    assert agenteval("validate", "evals/short.json").status == 0
+    assert agenteval_command("validate", "evals/short.json").status == 0
