@@ -251,6 +251,7 @@ def test_workers_select_from_the_run_before_theirs(project: pytest.Pytester) -> 
     result = run(project, "--agent-only=missed,errored", workers=2)
 
     result.assert_outcomes(xfailed=3, errors=1)
+    result.stdout.no_fnmatch_line("*nothing to try*")
     before.rename(project.path / "before")
     assert names(journaled(project.path)) == ["broken", "endless", "half", "weak"]
 
