@@ -13,6 +13,9 @@ from typing import Any, TypeAlias
 from pytest_agenteval.records.record import NOTHING, Record
 from pytest_agenteval.tools.tool import ToolFailed
 
+# The key of a tool's ``_meta`` that holds an ``inputSchema`` that the protocol does not allow.
+UNSUPPORTED_SCHEMA = "pytest-agenteval/inputSchema"
+
 
 class ServedTool(Record, frozen=True):
     """A tool as its server declares it; ``parameters`` is the JSON Schema of its arguments as declared."""
@@ -24,8 +27,22 @@ class ServedTool(Record, frozen=True):
 
 def read_served_tool(tool: Mapping[str, Any]) -> ServedTool:
     """Read one entry of ``tools/list``."""
-    about = tool.get("description") or tool.get("title") or ""
-    return ServedTool(tool["name"], about, tool.get("inputSchema") or NOTHING)
+    schema = tool.get("inputSchema") or NOTHING
+    meta = tool.get("_meta")
+    if isinstance(meta, Mapping) and UNSUPPORTED_SCHEMA in meta:
+        schema = meta[UNSUPPORTED_SCHEMA] or NOTHING
+    # In MCP, arguments are always an object, also if a server omits the type.
+    if isinstance(schema, Mapping) and schema and "type" not in schema:
+        schema = {"type": "object", **schema}
+    return ServedTool(tool["name"], tool.get("description") or tool.get("title") or "", schema)
+
+
+def is_object_schema(schema: Any) -> bool:
+    """Whether a schema can be that of a tool's arguments: an object's, with its properties in a map."""
+    if not isinstance(schema, Mapping) or schema.get("type", "object") != "object":
+        return False
+    properties, required = schema.get("properties", {}), schema.get("required", [])
+    return isinstance(properties, Mapping) and isinstance(required, list)
 
 
 def read_result(result: Mapping[str, Any]) -> Any:
@@ -79,8 +96,62 @@ async def session_over(transport: Transport) -> AsyncIterator[Session]:
     """Open a session, in the newest form of the protocol that both sides know."""
     import mcp
 
-    async with mcp.Client(transport, cache=None) as client:
+    async with mcp.Client(_with_lenient_schemas(transport), cache=None) as client:
         yield client
+
+
+@asynccontextmanager
+async def _with_lenient_schemas(transport: Transport) -> AsyncIterator[Streams]:
+    """Make a server usable whose list of tools holds a schema that the package does not support."""
+    # The package would refuse the whole list for one such schema.
+    async with transport as (incoming, outgoing):
+        yield _LenientStream(incoming), outgoing
+
+
+class _LenientStream:
+    """A stream of a server's messages, with unsupported schemas moved to where the package ignores them."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    async def receive(self) -> Any:
+        message = await self._stream.receive()
+        result = getattr(getattr(message, "message", None), "result", None)
+        tools = result.get("tools") if isinstance(result, dict) else None
+        for tool in tools if isinstance(tools, list) else ():
+            if isinstance(tool, dict):
+                if not _is_supported(tool.get("inputSchema")):
+                    meta = tool["_meta"] if isinstance(tool.get("_meta"), dict) else {}
+                    tool["_meta"] = {**meta, UNSUPPORTED_SCHEMA: tool.get("inputSchema")}
+                    tool["inputSchema"] = {"type": "object"}
+                if not _is_supported(tool.get("outputSchema")):
+                    tool.pop("outputSchema", None)
+        return message
+
+    def __aiter__(self) -> _LenientStream:
+        return self
+
+    async def __anext__(self) -> Any:
+        import anyio
+
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> _LenientStream:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(self, *raised: Any) -> Any:
+        return await self._stream.__aexit__(*raised)
+
+
+def _is_supported(schema: Any) -> bool:
+    return is_object_schema(schema) and "type" in schema
 
 
 async def list_tools(session: Session) -> list[dict[str, Any]]:

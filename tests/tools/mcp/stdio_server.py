@@ -30,6 +30,9 @@ TOOLS = {
 }
 if "NAMESAKE" in os.environ:
     TOOLS["files/read"] = ("Has a name that models are told as that of another.", NOTHING)
+if "SCHEMAS" in os.environ:
+    schemas = enumerate(json.loads(os.environ["SCHEMAS"]))
+    TOOLS |= {f"typed{number}": ("Has this schema.", schema) for number, schema in schemas}
 calls = 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import json
 import shutil
 import sys
 from collections.abc import Mapping
@@ -41,6 +42,8 @@ SERVER = Path(__file__).with_name("stdio_server.py")
 COMMAND = (sys.executable, "-I", "-S", "server.py")
 NOTED = ', env: {STARTS: "STARTS_FILE"}'
 NAMESAKE = ', env: {NAMESAKE: "1"}'
+GOOD_SCHEMAS: list[Any] = [{}, {"properties": {"a": {"type": "string"}}}, None]
+BROKEN_SCHEMAS: list[Any] = [{"type": "string"}, [1], "x", {"type": "object", "properties": []}]
 OWN = "def add(a: int) -> int:\n    'Adds.'\n    return a\n"
 
 
@@ -67,6 +70,14 @@ def asking(*calls: str | tuple[str, Mapping[str, Any]], id: str = "t", **more: A
         "graders": [{"name": "answer_contains", "config": {"text": "done"}}],
         **more,
     }
+
+
+def in_env(**variables: Any) -> str:
+    """Give the ``env`` of a server's entry; what is no text is written as JSON."""
+    texts = {
+        name: value if isinstance(value, str) else json.dumps(value) for name, value in variables.items()
+    }
+    return f", env: {json.dumps(texts)}"
 
 
 @dataclass
@@ -123,6 +134,7 @@ def write_suites(project: Project) -> None:
     entry = f"- mcp: {{command: [{', '.join(COMMAND)}]}}\n"
     counting = [asking("count", "count", id="two"), asking("count", id="one")]
     shared = [{**task, "id": f"shared_{task['id']}"} for task in counting]
+    schemas = in_env(SCHEMAS=[*GOOD_SCHEMAS, *BROKEN_SCHEMAS])
     project.write("calls", served(name="calls", where=NOTED), calls)
     project.write("own", served(name="own", where=NOTED), *counting)
     project.write("shared", served("  share: session\n", NOTED, name="shared"), *shared)
@@ -136,6 +148,11 @@ def write_suites(project: Project) -> None:
     inner = project.root / "evals/secret/inner"
     inner.mkdir()
     shutil.move(inner.with_name("server.py"), inner)
+    project.write(
+        "schemas",
+        served("  only: [typed0, typed1, typed2]\n", schemas, name="schemas"),
+        asking(*UNTYPED, id="schemas"),
+    )
     renamed = asking("their_count", "count", ("their_add", {"a": 1, "b": 1}), "files_read", id="renamed")
     entries = f"{entry}  only: [count]\n- own.py\n- mcp: {{command: [{', '.join(COMMAND)}]{NAMESAKE}}}\n"
     entries += "  only: [files.read]\n"
@@ -143,7 +160,8 @@ def write_suites(project: Project) -> None:
     project.write("renamed", names, renamed, **{"own.py": OWN})
 
 
-REPLAYED = ("calls", "two", "one", "renamed")
+UNTYPED = ("typed0", "typed1", "typed2")
+REPLAYED = ("calls", "two", "one", "schemas", "renamed")
 _made: list[Project] = []
 
 
@@ -158,7 +176,7 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Proje
     monkeypatch.setenv("MY_TOKEN", "canary-4711-of-mcp")
     monkeypatch.setenv("OTHER_API_KEY", "canary-4712-of-mcp")
     recorded = run(pytester, "evals", "--agent-record=once", "-v")
-    recorded.assert_outcomes(passed=8, failed=1, errors=3)
+    recorded.assert_outcomes(passed=9, failed=1, errors=3)
     project.trials, project.screen = trials(pytester.path), recorded.stdout.str()
     (pytester.path / ".agenteval/runs").rename(pytester.path / "recorded")
     for server in pytester.path.rglob("server.py"):
@@ -166,7 +184,7 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Proje
     for name in [name for name in sys.modules if name.partition(".")[0] == "mcp"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr("pytest_agenteval.tools.mcp_servers.LoopThread._start", None)
-    chosen = [f"evals/{name}" for name in ("calls", "own", "renamed")]
+    chosen = [f"evals/{name}" for name in ("calls", "own", "schemas", "renamed")]
     run(pytester, *chosen).assert_outcomes(passed=len(REPLAYED))
     assert "mcp" not in sys.modules
     project.replayed = trials(pytester.path)
@@ -258,6 +276,14 @@ def test_a_server_knows_what_it_is_given_and_records_do_not(project: Project) ->
     (kept,) = (project.root / "cassettes/calls/suite.mcp").glob("*.yaml")
     # The name of a parameter is no secret.
     assert '"token": {\n                    "type": "string"' in kept.read_text(encoding="utf-8")
+
+
+def test_a_tool_without_a_type_takes_an_object(project: Project) -> None:
+    """As MCP has it, arguments are always an object; what else stands in the schema holds."""
+    assert project.results("schemas") == list(UNTYPED)
+    offered = {tool.name: tool for tool in project.replayed["schemas"].transcript.tools}
+    for name in UNTYPED:
+        assert offered[name].declaration()["function"]["parameters"]["type"] == "object"
 
 
 def test_a_prefix_gives_a_servers_tools_other_names(project: Project) -> None:
@@ -444,3 +470,19 @@ def test_of_one_server_two_tools_have_no_one_name(tmp_path: Path, monkeypatch: p
     names = "'files.read' and 'files/read' of this server, which are both 'files_read' to a model"
     assert found == f"  found:    {names}"
     assert hint == "  hint:     `only: […]` takes one of them"
+
+
+def test_a_tool_with_a_broken_schema_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others of its server are good, whatever the package mcp makes of the whole list."""
+    monkeypatch.chdir(tmp_path)
+    write_server(tmp_path)
+    schemas = [*GOOD_SCHEMAS, *BROKEN_SCHEMAS]
+    write(tmp_path, {"suite.yaml": served(where=in_env(SCHEMAS=schemas))})
+    for mode in ("once", "none"):
+        problems = problems_of(tmp_path / "suite.yaml", recording(tmp_path, mode))
+        assert len(problems) == len(BROKEN_SCHEMAS)
+        for number, problem in enumerate(problems, len(GOOD_SCHEMAS)):
+            _, expected, found, hint = problem.split("\n")
+            assert expected.startswith("  expected: tools whose `inputSchema` ")
+            assert found.startswith(f"  found:    'typed{number}' of this server, with ")
+            assert "`only: " in hint

@@ -22,11 +22,15 @@ from pytest_agenteval.text.errors import (
     did_you_mean,
     nearest_names,
 )
+from pytest_agenteval.text.formatting import one_line
+from pytest_agenteval.text.json_values import compact_json
 
 if TYPE_CHECKING:
     from pytest_agenteval.tools.mcp_client import ServedTool
     from pytest_agenteval.tools.mcp_tools import SchemaSource
 
+
+MOST_SCHEMA = 80  # characters of a broken schema that are quoted
 
 _WAYS_OUT = "`only: […]` takes fewer of its tools, `prefix: …` gives them other names"
 
@@ -117,6 +121,7 @@ def _server_entry(
     entry: ServedTools, at: int, file: Path, recordings: str, schemas: SchemaSource
 ) -> ToolEntry:
     """Find out which tools the server offers that is the entry ``at`` of a suite; raises ProblemsFound."""
+    from pytest_agenteval.tools.mcp_client import is_object_schema
     from pytest_agenteval.tools.mcp_tools import equal_names, know_secrets, server_of, tools_of_server
 
     def refuse(found: Iterable[tuple[KeyPath, str, str, str]]) -> None:
@@ -137,6 +142,16 @@ def _server_entry(
         )
         for index, name in enumerate(entry.only)
         if name not in names
+    )
+    refuse(
+        (
+            ("mcp",),
+            "tools whose `inputSchema` is the schema of an object, {type: object, ...}",
+            f"{tool.name!r} of this server, with {one_line(compact_json(tool.parameters), MOST_SCHEMA)}",
+            "`only: […]` takes the other tools without it",
+        )
+        for tool in served
+        if (not server.only or tool.name in server.only) and not is_object_schema(tool.parameters)
     )
     refuse(
         (
