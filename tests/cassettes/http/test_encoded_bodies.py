@@ -1,4 +1,4 @@
-"""Bodies are recorded and replayed as they were before their servers encoded them."""
+"""A replay gives a client that decodes by itself the encoded bytes that it was written for."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import threading
 import urllib.request
 import zlib
 from collections.abc import Callable, Iterator
+from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -23,6 +25,7 @@ from pytest_agenteval.cassettes.tape import Library
 httpx = pytest.importorskip("httpx")
 aiohttp = pytest.importorskip("aiohttp")
 urllib3 = pytest.importorskip("urllib3")
+requests = pytest.importorskip("requests")
 
 BODY = '{"이름": "홍길동"}'.encode() * 9
 Received = tuple[str | None, str | None, bytes]
@@ -88,10 +91,25 @@ def by_urllib(url: str, coding: str) -> Received:
         return _received(got.headers, got.read())
 
 
+def by_client(url: str, coding: str) -> Received:
+    """Ask with http.client, which decodes nothing; this one does not even say what it takes."""
+    parts = urlsplit(url)
+    connection = HTTPConnection(parts.hostname or "", parts.port)
+    connection.request("GET", parts.path)
+    got = connection.getresponse()
+    return _received(got.headers, got.read())
+
+
 def by_urllib3(url: str, coding: str) -> Received:
     """Ask with urllib3, told not to decode."""
     got = urllib3.PoolManager().request("GET", url, headers={"Accept-Encoding": coding}, decode_content=False)
     return _received(got.headers, got.data)
+
+
+def by_requests(url: str, coding: str) -> Received:
+    """Ask with requests, and read the stream below it."""
+    got = requests.get(url, headers={"Accept-Encoding": coding}, stream=True)
+    return _received(got.headers, got.raw.read())
 
 
 def by_httpx(url: str, coding: str) -> Received:
@@ -113,7 +131,7 @@ def by_aiohttp(url: str, coding: str) -> Received:
     return asyncio.run(ask())
 
 
-CLIENTS = [by_urllib, by_urllib3, by_httpx, by_aiohttp]
+CLIENTS = [by_urllib, by_client, by_urllib3, by_requests, by_httpx, by_aiohttp]
 
 
 def replayed(folder: Path, url: str, ask: Callable[[str, str], Received], coding: str) -> Received:
@@ -126,30 +144,54 @@ def replayed(folder: Path, url: str, ask: Callable[[str, str], Received], coding
 
 @pytest.mark.parametrize("name", CODINGS)
 @pytest.mark.parametrize("ask", CLIENTS, ids=lambda ask: ask.__name__)
-def test_what_travelled_encoded_is_recorded_and_played_as_text(
+def test_who_reads_what_travels_reads_it_in_a_replay(
     tmp_path: Path, base: str, ask: Callable[[str, str], Received], name: str
 ) -> None:
-    """Without the header, so that no client decodes once more."""
+    """Encoded as the headers say, and as long; the cassette holds it as text."""
     pytest.importorskip(PACKAGES.get(name, "gzip"))
     coding, _, decode = CODINGS[name]
     url = f"{base}/{name.replace(' ', '_')}"
     library = Library(tmp_path)
     with taped_http(library.open(Path("t.yaml"), "once", "tool")):
-        header, _, raw = ask(url, coding)
+        live = ask(url, coding)
     library.save()
 
-    assert (decode(raw) if header else raw) == BODY
-    assert replayed(tmp_path, url, ask, coding) == (None, str(len(BODY)), BODY)
+    played = replayed(tmp_path, url, ask, coding)
+
+    for header, length, raw in (live, played):
+        assert (header, length, decode(raw)) == (coding, str(len(raw)), BODY)
     assert "홍길동" in (tmp_path / "t.yaml").read_text("utf-8")
 
 
-@pytest.mark.parametrize("body", [BODY.decode(), BODY, gzip.compress(BODY)], ids=["text", "bytes", "encoded"])
-def test_a_body_of_vcrpys_is_played_as_text(tmp_path: Path, body: str | bytes) -> None:
-    """vcrpy records it as it travelled or, from some clients, decoded beneath the header."""
+def test_who_takes_no_encoding_gets_none(tmp_path: Path, base: str) -> None:
+    """A client in place of the one that was recorded says what it can read."""
+    library = Library(tmp_path)
+    with taped_http(library.open(Path("t.yaml"), "once", "tool")):
+        by_httpx(f"{base}/gzip", "gzip")
+    library.save()
+
+    assert replayed(tmp_path, f"{base}/gzip", by_urllib, "identity") == (None, str(len(BODY)), BODY)
+
+
+def test_a_recording_of_before_is_played_as_it_stands(tmp_path: Path) -> None:
+    """It does not say how its body was encoded."""
+    held = Interaction(Request("GET", "http://x.test/a"), Response(200, "OK", body="text"))
+    write_cassette(tmp_path / "t.yaml", CassetteContent((held,)))
+
+    for ask in CLIENTS:
+        assert replayed(tmp_path, "http://x.test/a", ask, "gzip") == (None, "4", b"text")
+
+
+@pytest.mark.parametrize("body", [BODY.decode(), BODY])
+def test_a_body_that_was_decoded_beneath_its_header_is_encoded_again(
+    tmp_path: Path, body: str | bytes
+) -> None:
+    """vcrpy and earlier versions recorded a decoded body beneath the header: the replay encodes it."""
     response = Response(200, "OK", {"Content-Encoding": ("gzip",)}, body)
     write_cassette(
         tmp_path / "t.yaml", CassetteContent((Interaction(Request("GET", "http://x.test/a"), response),))
     )
 
     for ask in CLIENTS:
-        assert replayed(tmp_path, "http://x.test/a", ask, "gzip") == (None, str(len(BODY)), BODY)
+        header, length, raw = replayed(tmp_path, "http://x.test/a", ask, "gzip")
+        assert (header, length, gzip.decompress(raw)) == ("gzip", str(len(raw)), BODY)

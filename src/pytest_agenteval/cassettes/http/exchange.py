@@ -15,6 +15,7 @@ from pytest_agenteval.cassettes.http.messages import (
     Pairs,
     is_event_stream,
     recordable_response,
+    sent_response,
 )
 from pytest_agenteval.cassettes.http.scope import BROKE_OFF, GIVEN_UP, NothingSent, Scope, Sending, answering
 from pytest_agenteval.cassettes.interaction import Request, Response
@@ -105,7 +106,7 @@ def _system_class(name: str) -> type[Exception] | None:
 
 
 def replay(scope: Scope, request: Request, build: BuildException) -> Response | None:
-    """Give the recorded response, or None to send the request.
+    """Give the recorded response as its server sent it, or None to send the request.
 
     Raises what ends a request that nothing answers, and where none came when it was recorded, what ``build``
     makes of that.
@@ -114,7 +115,7 @@ def replay(scope: Scope, request: Request, build: BuildException) -> Response | 
     if response is None:
         return None
     if not is_failure(response):
-        return response
+        return sent_response(response, request)
     name, _, text = failure_text(response).partition(": ")
     cause = _system_error(str(response.extra.get(CAUSE, failure_text(response))))
     if "timeout" in name.lower() and not isinstance(cause, TimeoutError):

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 from pytest_agenteval.cassettes.interaction import Request, Response, bytes_of
@@ -80,6 +81,9 @@ _OF_ENCODING = frozenset({"content-encoding", "content-length"})
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
 _CHUNKED = ("Transfer-Encoding", "chunked")
 _GZIP = b"\x1f\x8b"
+ENCODED, _BARE_DEFLATE = "encoded", "bare-deflate"
+"""The key of a recorded response that names the encodings of its body; deflate without zlib's header."""
+
 _BOUNDARY = re.compile(r"(multipart/[\w-]+;.*?boundary=)\"?([^\";\s]+)\"?", re.I)
 
 
@@ -118,7 +122,7 @@ def normalize_response(response: Response) -> Response:
     """Give a recorded response with its body decoded, as ``recordable_response`` makes it.
 
     vcrpy keeps bodies as they travelled or, from what aiohttp and newer urllib3 give it, decoded beneath a
-    header that still says how they were encoded.
+    header that still says how they were encoded; ``sent_response`` encodes them as that says.
     """
     if not response.body or not (coding := _encodings(response.headers)):
         return response
@@ -126,9 +130,14 @@ def normalize_response(response: Response) -> Response:
     is_text = isinstance(response.body, str) and not _CONTROL.search(response.body)
     # No encoding gives plain text: such a body was decoded when vcrpy recorded it.
     if is_text or (coding in (["gzip"], ["x-gzip"]) and not raw.startswith(_GZIP)):
-        headers = [(name, value) for name, value in headers if name.lower() not in _OF_ENCODING]
+        plain_headers = {
+            name: it for name, it in response.headers.items() if name.lower() not in _OF_ENCODING
+        }
+        encoded = {} if coding == ["identity"] else {ENCODED: ", ".join(coding)}
+        return replace(response, headers=plain_headers, extra={**response.extra, **encoded})
     decoded = recordable_response("GET", response.status, response.message, headers, raw)
-    return replace(response, headers=decoded.headers, body=decoded.body)
+    extra = {**response.extra, **decoded.extra}
+    return replace(response, headers=decoded.headers, body=decoded.body, extra=extra)
 
 
 def recordable_response(
@@ -136,7 +145,8 @@ def recordable_response(
 ) -> Response:
     """Make the response that a cassette holds, its body decoded: so it can be read, and redacted.
 
-    Of one that is not ``whole`` as much is decoded as came.
+    How it was encoded stands beside it, for ``sent_response``. Of one that is not ``whole`` as much is
+    decoded as came.
     """
     listed = _header_lists(headers)
     coding = _encodings(listed)
@@ -147,29 +157,59 @@ def recordable_response(
     else:
         with suppress(zlib.error):
             body = zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(raw)
-    dropped = set(_OF_TRAVEL)
+    dropped, extra = set(_OF_TRAVEL), {}
     if body is not None and coding:
         dropped.add("content-encoding")
+        if raw and whole and coding != ["identity"]:
+            bare = coding == ["deflate"] and not _has_zlib_header(raw)
+            extra[ENCODED] = _BARE_DEFLATE if bare else ", ".join(coding)
     # The response to HEAD has the length of a body that is not sent with it.
     if method.upper() == "HEAD":
         dropped.discard("content-length")
     held_headers = {name: values for name, values in listed.items() if name.lower() not in dropped}
-    return Response(status, message, held_headers, raw if body is None else body)
+    return Response(status, message, held_headers, raw if body is None else body, extra)
+
+
+def sent_response(response: Response, request: Request) -> Response:
+    """Give a recorded response with its body encoded again, as its server sent it.
+
+    Clients that decode do so again, and others get the bytes that they were written for. It stays plain where
+    the request accepts other encodings only, where no package encodes it, and where it consists of events.
+    """
+    names = [name.strip() for name in str(response.extra.get(ENCODED, "")).split(",")]
+    headers = _header_pairs(response.headers)
+    if names == [""] or not _has_body(response, request.method) or is_event_stream(headers):
+        return response
+    accepted = ",".join(_values_of(request.headers, "accept-encoding")).lower()
+    listed = [part.partition(";")[0].strip() for part in accepted.split(",")]
+    # A client that does not say what it takes gets what its server sends.
+    takes_any = not accepted or "*" in listed
+    body: bytes | None = bytes_of(response.body)
+    for name in names:
+        plain = name.replace(_BARE_DEFLATE, "deflate").removeprefix("x-")
+        body = _encode(name, body) if body is not None and (takes_any or plain in listed) else None
+    if body is None:
+        return response
+    value = ", ".join(names).replace(_BARE_DEFLATE, "deflate")
+    return replace(response, headers={**response.headers, "Content-Encoding": value}, body=body)
 
 
 def playable_response(response: Response, method: str) -> tuple[list[tuple[str, str]], bytes]:
-    """Give headers and body as a library is to get them."""
-    dropped = set() if method.upper() == "HEAD" else _OF_TRAVEL
-    headers = [
-        (name, value)
-        for name, value in _header_pairs(response.headers)
-        if name.lower() not in dropped and (name.lower(), value) != ("set-cookie", MARK)
-    ]
-    if method.upper() == "HEAD" or response.status in (204, 304) or response.status < 200:
-        return headers, b""
-    raw = bytes_of(response.body)
-    headers.append(_CHUNKED if is_event_stream(headers) else ("Content-Length", str(len(raw))))
-    return headers, raw
+    """Give headers and body as a library is to get them; it decodes once what is still encoded."""
+    raw = bytes_of(response.body) if _has_body(response, method) else b""
+    headers = _header_pairs(response.headers)
+    # A body that is decoded already is not to be decoded again: the client would raise.
+    zipped = raw.startswith(_GZIP) or not raw
+    dropped = set() if method.upper() == "HEAD" else set(_OF_TRAVEL)
+    played_headers = []
+    for name, value in headers:
+        is_unzipped = name.lower() == "content-encoding" and "gzip" in value.lower() and not zipped
+        if name.lower() not in dropped and (name.lower(), value) != ("set-cookie", MARK) and not is_unzipped:
+            played_headers.append((name, value))
+    if _has_body(response, method):
+        in_events = is_event_stream(played_headers)
+        played_headers.append(_CHUNKED if in_events else ("Content-Length", str(len(raw))))
+    return played_headers, raw
 
 
 def on_the_wire(response: Response, method: str) -> bytes:
@@ -217,6 +257,26 @@ def _encodings(headers: Mapping[str, Sequence[str]]) -> list[str]:
     return [word.strip().lower() for value in values for word in value.split(",")]
 
 
+def _encode(name: str, body: bytes) -> bytes | None:
+    """Encode a body; None where no package does."""
+    # Without the time, the same body is encoded into the same bytes in every replay.
+    if name in ("gzip", "x-gzip"):
+        return gzip.compress(body, mtime=0)
+    if name in ("deflate", _BARE_DEFLATE):
+        encoder = zlib.compressobj(wbits=zlib.MAX_WBITS if name == "deflate" else -zlib.MAX_WBITS)
+        return encoder.compress(body) + encoder.flush()
+    for package in {"br": ("brotli", "brotlicffi"), "zstd": ("zstandard",)}.get(name, ()):
+        with suppress(ImportError):
+            encoded: bytes = import_module(package).compress(body)
+            return encoded
+    return None
+
+
+def _has_zlib_header(raw: bytes) -> bool:
+    # Many servers send deflate without the header that HTTP asks for; 8 is its method of compression.
+    return raw[0] & 0x0F == 8
+
+
 def _decode(coding: list[str], raw: bytes) -> bytes | None:
     """Undo what can be undone here; None where that is not so, and the body stays as it travelled."""
     if not coding or coding == ["identity"] or not raw:
@@ -225,8 +285,7 @@ def _decode(coding: list[str], raw: bytes) -> bytes | None:
         if coding in (["gzip"], ["x-gzip"]):
             return gzip.decompress(raw)
         if coding == ["deflate"]:
-            # Many servers send deflate without the header that HTTP asks for; 8 is its method of compression.
-            return zlib.decompress(raw, zlib.MAX_WBITS if raw[0] & 0x0F == 8 else -zlib.MAX_WBITS)
+            return zlib.decompress(raw, zlib.MAX_WBITS if _has_zlib_header(raw) else -zlib.MAX_WBITS)
     except (OSError, EOFError, zlib.error):
         return None
     import httpx
@@ -237,6 +296,10 @@ def _decode(coding: list[str], raw: bytes) -> bytes | None:
     except httpx.DecodingError:
         return None
     return None if body == raw else body
+
+
+def _has_body(response: Response, method: str) -> bool:
+    return method.upper() != "HEAD" and response.status not in (204, 304) and response.status >= 200
 
 
 def _header_lists(headers: Pairs) -> dict[str, list[str]]:

@@ -18,6 +18,7 @@ from pytest_agenteval.cassettes.http.messages import (
     head_on_the_wire,
     parts_on_the_wire,
     recordable_request,
+    sent_response,
 )
 from pytest_agenteval.cassettes.http.scope import answering, copy_of_loop, current, drop_copy, trial_loop
 from pytest_agenteval.cassettes.interaction import Response
@@ -156,7 +157,7 @@ def _patch_connect(aiohttp: Any) -> Any:
                 may_have_body = given.method != "HEAD" and given.status not in (204, 304)
                 if may_have_body and comes_in_parts(given.headers.items()):
                     return streamed_connection(connector, req, given, exchange)
-                answer = exchange.end(await given.read())
+                answer = sent_response(exchange.end(await given.read()), question)
             return played_connection(connector, req, answer)
 
         return connect
