@@ -326,3 +326,22 @@ def test_a_job_summary_that_cannot_be_written_is_told(
     assert result.ret == 0
     result.stdout.fnmatch_lines(["! the job's summary nowhere?summary.md cannot be written: No such file*"])
     result.stdout.no_fnmatch_line("*Traceback*")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_junit_file_that_cannot_be_written_is_one_line_and_the_rest_is_shown(
+    pytester: pytest.Pytester,
+) -> None:
+    """The tables, the exit status and what fixtures clear away do not hang on it."""
+    fixture = "@pytest.fixture(scope='session')\ndef server():\n    yield\n    print('cleared')\n"
+    write(pytester.path, {"evals/suite.yaml": suite(), "evals/a.json": task("a")})
+    plain = {"conftest.py": f"import pytest\n{fixture}", "evals/test_b.py": "def test_one(server): pass\n"}
+    write(pytester.path, plain)
+
+    result = run(pytester, "evals", "--agent-model=scripted", "--junitxml=/dev/full", "-s")
+
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*cleared", "*1 of 1 task*", "*/dev/full: JUnit's file cannot be written*"])
+    text = result.stdout.str() + result.stderr.str()
+    assert "Traceback" not in text
+    assert "generated xml file" not in text

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,6 +37,8 @@ from pytest_agenteval.text.errors import AgentEvalError
 from pytest_agenteval.text.formatting import StyledLine, wrapped_lines
 
 if TYPE_CHECKING:
+    from _pytest.junitxml import LogXML
+
     from pytest_agenteval.compare.comparison import RunComparison
     from pytest_agenteval.session.run_verdict import RunVerdict
 
@@ -111,7 +113,7 @@ class RunEnd:
                 f"how the run ended cannot be written to {self.folder}: {failed.strerror or failed}"
             )
         self.run.header, _ = read_header_or_name(self.folder)
-        self._end_xml()
+        self._end_xml(session)
         if self.settings.reports:
             problems += self._write_reports()
         if self.settings.comment is not None:
@@ -162,7 +164,7 @@ class RunEnd:
         except OSError as refused:
             yield f"the comment {path} cannot be written: {refused.strerror or refused}"
 
-    def _end_xml(self) -> None:
+    def _end_xml(self, session: pytest.Session) -> None:
         """Give JUnit's file the totals of the suites, which workers do not have."""
         # The key is private to pytest, but the only way to the whole file: a property that a worker records
         # for its session is lost.
@@ -184,6 +186,30 @@ class RunEnd:
             properties += verdict_properties(compared, old, self.verdict_lines)
         for name, value in properties:
             xml.add_global_property(name, value)
+        for implementation in self.config.hook.pytest_sessionfinish.get_hookimpls():
+            # If pytest's hook raised, no summary would be shown and no file cleaned up.
+            if implementation.plugin is xml:
+                write = partial(self._write_xml, session, xml, implementation.function)
+                implementation.function = write  # type: ignore[misc]  # final, and the only way in
+
+    def _write_xml(self, session: pytest.Session, xml: LogXML, write: Callable[[], object]) -> None:
+        """Have pytest write JUnit's file; where that fails, say so and go on."""
+        from _pytest.junitxml import xml_key
+
+        try:
+            write()
+        except OSError as failed:
+            path = Path(xml.logfile)
+            with suppress(OSError):
+                if path.is_file():  # it is half written
+                    path.unlink()
+            # Otherwise pytest would print that the file was written.
+            self.config.pluginmanager.unregister(xml)
+            del self.config.stash[xml_key]
+            why = f"{path}: JUnit's file cannot be written ({failed.strerror or failed})"
+            remark = f"{why}; once it can be: agenteval report {self.folder.name} -o junit.xml"
+            add_messages(self.config, WorkerMessages(lines=(remark,)))
+            session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
 
     def remove_unwanted(self) -> None:
         """Delete the files that only a running run needs, and the run itself where it is not saved."""

@@ -110,7 +110,7 @@ def uncollected_files(config: pytest.Config) -> list[str]:
     if evals is None or evals.refusal:
         return _suite_hints(config)
     listed = (f"not a task: {short_path(path)}" for path in evals.planner.not_tasks())
-    return [*listed, *_suite_hints(config), *_unused_workspaces(evals)]
+    return [*listed, *_suite_hints(config), *_unused_workspaces(evals), *evals.planner.missing_agents()]
 
 
 def unknown_promoted(config: pytest.Config) -> list[ProblemsFound]:
@@ -163,6 +163,7 @@ def _session_lines(config: pytest.Config, evals: EvalSession | None) -> Iterator
         for problem in evals.runner.report.unsaved if evals.has_runner else ():
             yield f"recordings not written: {problem.file}: {problem.found}"
         yield from _unused_workspaces(evals)
+        yield from evals.planner.missing_agents()
     yield from _suite_hints(config)
 
 

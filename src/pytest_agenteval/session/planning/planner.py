@@ -34,6 +34,7 @@ from pytest_agenteval.tasks.referenced_files import grader_files, prompt_files, 
 from pytest_agenteval.tasks.suite_spec import NOTHING_ACTS, Suite, TaskSettings, resolve_settings
 from pytest_agenteval.tasks.task_spec import AgentForm, Task
 from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound
+from pytest_agenteval.text.formatting import pluralize
 
 if TYPE_CHECKING:
     from pytest_agenteval.tools.mcp_tools import SchemaSource
@@ -94,6 +95,7 @@ class Planner:
         self._graders: dict[tuple[object, ...], Graders] = {}
         self._prompts: dict[tuple[tuple[str, Path], ...], Mapping[str, str]] = {}
         self._forms: dict[str, Mapping[str, Any]] = {}
+        self._without_agent: dict[tuple[str, str], list[str]] = {}  # places, by wanted agent and a grader
 
     def tasks(self, path: Path, *, named: bool) -> PlannedTasks:
         """Plan every task of a file; raises ProblemsFound with all that its author has to mend."""
@@ -142,6 +144,15 @@ class Planner:
         """Give each folder ``workspace/`` beside tasks from which none of them starts."""
         beside = [folder / "workspace" for folder, own in self._folders.items() if not own]
         return [path for path in beside if str(path) not in self._started_from and path.is_dir()]
+
+    def missing_agents(self) -> list[str]:
+        """Name the places where graders look at the work of an agent that neither task nor suite names."""
+        return [
+            f"{places[0]}: {grader} grades what agent {agent} does; no agent is named, "
+            f"so {DEFAULT_AGENT} acts: write 'agent: {agent}' into the task, or into a suite.yaml above it"
+            + (f" (the same in {pluralize(len(places) - 1, 'more task')})" if len(places) > 1 else "")
+            for (agent, grader), places in self._without_agent.items()
+        ]
 
     def _without_suite(self, path: Path, named: bool) -> Sequence[Problem]:
         """Give the problems of a file below an unreadable suite that it has whatever that suite says."""
@@ -222,6 +233,8 @@ class Planner:
                 if len(self._graders) > MOST_GRADERS:
                     self._graders.clear()
                 self._graders[key] = graders
+        if settings.agent is None:
+            self._note_missing_agent(graders, loaded)
         return self._planned_task(one, graders, layers, prompts), settings
 
     def _plan_graders(self, task: Task) -> Graders:
@@ -237,6 +250,14 @@ class Planner:
                 label = ": ".join(filter(None, (spec.label, own)))
                 graders.append(PlannedGrader(name, label, config, spec.weight, spec.threshold, spec.require))
         return tuple(graders)
+
+    def _note_missing_agent(self, graders: Graders, loaded: LoadedTask) -> None:
+        """Note that graders of another agent's work would score what the default agent did."""
+        for grader in graders:
+            if wanted := agent_of(self._registry.grader_factory(grader.name)):
+                place = f"{short_path(loaded.file)}:{loaded.line}"
+                self._without_agent.setdefault((wanted, grader.name), []).append(place)
+                return
 
     def _planned_task(
         self, one: _TaskInSuite, graders: Graders, layers: tuple[str, ...], prompts: Mapping[str, str]
