@@ -31,6 +31,7 @@ from pytest_agenteval.engine.executor import (
 from pytest_agenteval.engine.tracebacks import exception_line
 from pytest_agenteval.engine.worker import Worker, pickle_refusal, pickle_request, pickle_result, read_result
 from pytest_agenteval.processes.process_groups import end_with_parent
+from pytest_agenteval.processes.signals import interrupts_held_back
 from pytest_agenteval.processes.threads import in_daemon_thread
 from pytest_agenteval.records.trial import ErrorDetails, Trial
 from pytest_agenteval.registry.registry import Registry
@@ -202,7 +203,7 @@ class _Process:
         self._pipe, theirs = Pipe()
         process = SpawnProcess(target=serve, args=(theirs, self._context), name="agenteval-trials")
         try:
-            with _interrupts_held_back(), _main_hidden():
+            with interrupts_held_back(), _main_hidden():
                 process.start()
         # No memory, or too many processes.
         except OSError as refused:
@@ -269,20 +270,3 @@ def _main_hidden() -> Iterator[None]:
         yield
     finally:
         sys.modules["__main__"] = main
-
-
-@contextmanager
-def _interrupts_held_back() -> Iterator[None]:
-    """Block Ctrl-C in processes that start here until they can ignore it: its traceback helps nobody."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    from multiprocessing import resource_tracker  # not on Windows
-
-    # The first process would start it, which unblocks Ctrl-C.
-    resource_tracker.ensure_running()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

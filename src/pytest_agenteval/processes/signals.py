@@ -182,3 +182,20 @@ def _native_handlers() -> dict[int, tuple[Any, Any]]:
         if sigaction(int(number), None, native) == 0:
             handlers[int(number)] = signal.getsignal(number), native
     return handlers
+
+
+@contextmanager
+def interrupts_held_back() -> Iterator[None]:
+    """Block Ctrl-C in processes that start here until they can ignore it: its traceback helps nobody."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    from multiprocessing import resource_tracker  # not on Windows
+
+    # The first process would start it, which unblocks Ctrl-C.
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -138,8 +138,8 @@ def test_ctrl_c_is_blocked_in_the_first_process_too() -> None:
     script = (
         "import signal\n"
         "from multiprocessing import resource_tracker\n"
-        "from pytest_agenteval.engine.process_executor import _interrupts_held_back\n"
-        "with _interrupts_held_back():\n"
+        "from pytest_agenteval.processes.signals import interrupts_held_back\n"
+        "with interrupts_held_back():\n"
         "    resource_tracker.ensure_running()\n"
         "    assert signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])\n"
     )
