@@ -7,7 +7,7 @@ by a script::
         litellm.completion("openai/some-model", api_base=server.openai_base, api_key="x", ...)
 
 As a program, ``python -m tests.loopback.model_server --port 0 --latency-ms 200`` prints its address and
-serves until it is ended; ``GET /stats`` gives its counters.
+serves until it is ended; ``GET /stats`` gives its counters and ``GET /reset`` sets them to zero.
 """
 
 from __future__ import annotations
@@ -136,6 +136,9 @@ class ModelServer:
             return self._model_answer(responses_wire, request)
         if path == "/stats":
             return Answer(http_reply(200, self._traffic.as_json()), counted=False)
+        if path == "/reset":
+            self.forget()
+            return Answer(http_reply(200, {}), counted=False)
         body = openai_wire.error(404, f"Invalid URL ({request.method} {path})", "unknown_url", 0)
         return Answer(http_reply(404, body), counted=False)
 

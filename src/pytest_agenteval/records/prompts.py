@@ -90,6 +90,7 @@ class Prompts:
         self._changed = frozenset(changed)
         self.names_read: set[str] = set()
         self._record: PromptRecord | None = None
+        self._parts: dict[str, tuple[tuple[str, str], ...]] = {}
 
     def recorded_by(self, record: PromptRecord) -> Prompts:
         """Give the same prompts for one trial; each that is read, included ones too, goes to ``record``."""
@@ -114,12 +115,17 @@ class Prompts:
 
     def parts(self, name: str) -> tuple[tuple[str, str], ...]:
         """Give the prompt of that name, and those that it includes, each with a digest of its text."""
-        names = [name]
-        # The list grows while it is walked: what is included may include others.
-        for part in names:
-            included = sorted(included_prompts(self._texts.get(part, "")))
-            names += [other for other in included if other not in names]
-        return tuple((part, json_digest(self._texts[part])) for part in names if part in self._texts)
+        if name not in self._parts:
+            names, left = [name], [name]
+            while left:
+                included = sorted(included_prompts(self._texts.get(left.pop(), "")))
+                new = [part for part in included if part not in names]
+                names += new
+                left += new
+            self._parts[name] = tuple(
+                (part, json_digest(self._texts[part])) for part in names if part in self._texts
+            )
+        return self._parts[name]
 
     def load(self) -> None:
         """Import what templates need and compile them, so that this costs no trial its seconds."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from copy import copy
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
@@ -82,12 +83,19 @@ def status_word(report: Any, ending: str) -> StatusWord | None:
     ours = reversed(report.user_properties)
     score = next((value for name, value in ours if name == "agenteval.score"), "nan")
     taken_over = next((value for name, value in report.user_properties if name == TAKEN_OVER), "")
+    return _cached_status_word(report.outcome, hasattr(report, "wasxfail"), score, taken_over)
+
+
+@lru_cache(1024)
+def _cached_status_word(
+    outcome: str, expected_to_fail: bool, score: str, taken_over: str
+) -> StatusWord | None:
     figure = f"{format_figure(float(score))} {taken_over}".rstrip()
-    if report.outcome == "passed":
+    if outcome == "passed":
         return "passed", ".", f"PASSED {figure}"
-    if report.outcome == "failed":
+    if outcome == "failed":
         return "failed", "F", (f"FAILED {figure}", {"red": True})
-    if hasattr(report, "wasxfail"):
+    if expected_to_fail:
         return "xfailed", "m", (f"MISSED {figure}", {"yellow": True})
     return None
 

@@ -124,7 +124,7 @@ CHANGEABLE = ("task", "workspace", "cassette")
 
 
 class FixtureReadiness:
-    """Decides by their fixtures which trials may begin ahead.
+    """Decides by their fixtures which trials may begin ahead; each set of fixtures is looked at once.
 
     A trial may begin ahead only if every fixture it needs is ours, or has a wider scope and its value
     already: a function-scoped fixture has no value before the item's turn.
@@ -139,6 +139,7 @@ class FixtureReadiness:
         ]
         names = (getattr(plugin, "__name__", type(plugin).__module__) for plugin in plugins)
         self._installed = frozenset({"_pytest", *(name.partition(".")[0] for name in names)})
+        self._by_fixtureinfo: dict[int, tuple[Any, list[Any], list[Any]]] = {}
         self.blocking_fixtures: dict[str, int] = {}
 
     def start_policy(self, item: pytest.Function, current: pytest.Item) -> When:
@@ -159,16 +160,22 @@ class FixtureReadiness:
         return "in turn" if any(definition.cached_result[2] is not None for definition in wide) else "now"
 
     def _deciding_fixtures(self, item: pytest.Function) -> tuple[list[Any], list[Any]]:
-        by_name = item._fixtureinfo.name2fixturedefs
-        last = [by_name[name][-1] for name in item.fixturenames if by_name.get(name)]
-        definitions = [
-            definition
-            for definition in last
-            if (definition.argname in CHANGEABLE if is_ours(definition) else self._is_of_user(definition))
-        ]
-        # Trials are in no class, so for them class scope ends as function scope does.
-        narrow = [definition for definition in definitions if definition.scope in ("function", "class")]
-        return narrow, [definition for definition in definitions if definition not in narrow]
+        info = item._fixtureinfo
+        entry = self._by_fixtureinfo.get(id(info))
+        if entry is None:
+            by_name = info.name2fixturedefs
+            last = [by_name[name][-1] for name in item.fixturenames if by_name.get(name)]
+            definitions = [
+                definition
+                for definition in last
+                if (definition.argname in CHANGEABLE if is_ours(definition) else self._is_of_user(definition))
+            ]
+            # Trials are in no class, so for them class scope ends as function scope does.
+            narrow = [definition for definition in definitions if definition.scope in ("function", "class")]
+            wide = [definition for definition in definitions if definition.scope not in ("function", "class")]
+            # The info is stored too: while it lives nothing else has its id.
+            entry = self._by_fixtureinfo[id(info)] = (info, narrow, wide)
+        return entry[1], entry[2]
 
     def _is_of_user(self, definition: Any) -> bool:
         """Whether a fixture is the user's: autouse fixtures of installed plugins do not count."""
