@@ -209,9 +209,11 @@ def test_the_program_prints_its_address_and_counts() -> None:
             _, _, called = post(base, "/v1/chat/completions", {"messages": [QUESTION]})
             _, _, body = post(base, "/v1/chat/completions", {"messages": [{"role": "tool"}]})
             counted = get(f"{base}/stats")
+            get(f"{base}/reset")
+            again = get(f"{base}/stats")
         finally:
             process.terminate()
 
     assert json.loads(called)["choices"][0]["finish_reason"] == "tool_calls"
     assert json.loads(body)["choices"][0]["finish_reason"] == "stop"
-    assert counted["requests"] == 2
+    assert (counted["requests"], again["requests"]) == (2, 0)
