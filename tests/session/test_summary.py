@@ -127,6 +127,15 @@ def test_a_run_whose_budget_was_spent_goes_on_with_twice_of_it() -> None:
         assert list(resume_arguments(command, "--agent-resume")) == ["evals", *given, *rest]
 
 
+@pytest.mark.parametrize(
+    "left_out", [["--maxfail", "1"], ["--maxfail=1"], ["--agent-reuse", "first"], ["-x"]]
+)
+def test_what_would_end_the_run_again_is_no_part_of_the_command_that_goes_on(left_out: list[str]) -> None:
+    """Nor is what was reused already; a value goes with its option, be it the same word or the next."""
+    command = list(resume_arguments(["evals", *left_out, "-k", "a"], "--agent-resume"))
+    assert command == ["evals", "-k", "a", "--agent-resume"]
+
+
 HOLDS_BACK = """
 from pytest_agenteval.engine.jobs import NotRun
 from pytest_agenteval.session import runner
