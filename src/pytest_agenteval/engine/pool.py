@@ -121,7 +121,7 @@ class Pool:
     def carry_out(self, request: TrialRequest) -> Future[Trial]:
         """Carry out one request at once, beside the jobs; the observer hears nothing of it."""
 
-        async def carried_out() -> Trial:
+        async def run_request() -> Trial:
             await self._wait_until_up()
             try:
                 trial = await self._executor.run(request)
@@ -132,7 +132,7 @@ class Pool:
             KNOWN_SECRETS.know_environment()
             return _without_secrets(request.plan, trial)
 
-        return asyncio.run_coroutine_threadsafe(carried_out(), self._loop)
+        return asyncio.run_coroutine_threadsafe(run_request(), self._loop)
 
     def calibrate(self, request: CalibrationRequest) -> Future[CalibrationResult]:
         async def calibrate() -> CalibrationResult:

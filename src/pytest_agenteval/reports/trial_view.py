@@ -225,7 +225,7 @@ class Hunk(FrozenValue, frozen=True):
 
 
 class FileChange(FrozenValue, frozen=True):
-    """One file that came, changed or went; ``note`` says why there are no lines, or not all."""
+    """One file that came, changed or went; ``note`` says why there are no lines."""
 
     path: str
     change: Change
