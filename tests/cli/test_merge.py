@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from pytest_agenteval.cli.main import main
 from pytest_agenteval.records.trial import Digests, TapeCounts, Trial
 from pytest_agenteval.store.journal_writer import JournalWriter
+from pytest_agenteval.store.notes import NOTES, Note, write_note
 from pytest_agenteval.store.record_files import VERSION, replace_json
 from pytest_agenteval.store.rows import ROW_KINDS
 from pytest_agenteval.store.run_documents import (
@@ -347,13 +348,19 @@ def test_a_run_that_was_interrupted_is_no_whole_one(capsys: pytest.CaptureFixtur
 
 
 def test_runs_of_several_machines_are_one(capsys: pytest.CaptureFixture[str]) -> None:
-    """Other models, other tasks and other repetitions: plans add up, and a task of two runs is one."""
+    """Other models, other tasks and other repetitions: plans and notes add up; a task of two runs is one."""
     both = [tried("a"), tried("b")]
     again = replace(tried("b"), key=key("b", 2, "claude"))
     of_gpt = [replace(each, key=each.key._replace(model="gpt")) for each in both]
     stored("A", both, replace(HEADER, repetitions=1))
     stored("B", [again, tried("c")], replace(HEADER, repetitions=2, reused=("before",)))
     stored("C", of_gpt, replace(HEADER, models=(RunModel("gpt", "openai/gpt"),), variants=("",)), 1)
+    notes = {again.key: Note("", "flaky?"), of_gpt[0].key: Note("2026-11-21T11:00:00Z")}
+    for name, (of_trial, note) in zip("BC", notes.items(), strict=True):
+        write_note(RUNS / name, of_trial, note)
+    # Half a line, which a crash left.
+    with (RUNS / "B" / NOTES).open("ab") as file:
+        file.write(b'{"v":1,"suite":"s"')
 
     status, out, _ = merge(capsys, "A", "B", "C", "--into=D", "-q")
     run = load_run(RUNS / "D")
@@ -366,6 +373,7 @@ def test_runs_of_several_machines_are_one(capsys: pytest.CaptureFixture[str]) ->
     assert (run.header.started_at, run.header.ended_at) == (HEADER.started_at, "2026-11-21T10:30:15+00:00")
     assert [model.name for model in run.header.models] == ["claude", "gpt"]
     assert ("claude" in out, "gpt" in out) == (True, True)
+    assert (run.notes, len(run.odd)) == (notes, 1)
 
 
 @pytest.mark.parametrize("both", [True, False])

@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.cli.main import main
+from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.session.run_signals import HOLD_FILE
+from pytest_agenteval.store.notes import Note, mark_looked_at, write_note
 from pytest_agenteval.store.pruning import plan_pruning, remove_run
 from pytest_agenteval.store.run_folder import Resumption, RunHeader, list_runs, new_run
 
@@ -53,8 +55,12 @@ def kept(root: Path, *, newest: int = 1, blessed: tuple[str, ...] = ()) -> dict[
 
 
 def test_runs_stay_that_somebody_may_want(tmp_path: Path) -> None:
-    """Young, named, blessed, going on, the newest; and what any of these refers to, also over several."""
+    """Young, named, commented, blessed, going on, the newest; and what these refer to, also over several."""
     old, graded, before, blessed, held, resumed = (run_of(tmp_path, 30 + at) for at in range(6))
+    commented = run_of(tmp_path, 40)
+    write_note(commented, TrialKey("s", "t", "card", "rules", "", 1), Note("", "wrong tool"))
+    # That it was looked at is no work which anybody would miss.
+    mark_looked_at(old, TrialKey("s", "t", "card", "rules", "", 1))
     named = tmp_path / "before-the-move"
     shutil.move(run_of(tmp_path, 50), named)
     again = run_of(tmp_path, 5, regraded=(graded.name,))
@@ -74,6 +80,7 @@ def test_runs_stay_that_somebody_may_want(tmp_path: Path) -> None:
         held.name: "going on",
         resumed.name: "young",
         named.name: "named",
+        commented.name: "with comments",
     }
     assert old.name in kept(tmp_path, newest=3)
 

@@ -9,6 +9,7 @@ import jsonschema
 import pytest
 
 from pytest_agenteval.store.journal_writer import JournalWriter
+from pytest_agenteval.store.notes import Note, write_note
 from pytest_agenteval.store.run_folder import (
     RepetitionRule,
     RunHeader,
@@ -47,6 +48,9 @@ def run_folder(tmp_path: Path) -> Path:
         [FULL, FULL_TODAY, trial(), trial("t2", ending="errored", score=None, grades=(), cause="provider")]
     )
     write_planned(folder, planned_groups([(FULL.key, "b")]))
+    for note in (Note("2026-11-28T09:30:00Z", "wrong tool", 2), Note()):
+        write_note(folder, FULL.key, note)
+    write_note(folder, trial().key, Note("", "x"))
     end_run(folder, "2026-11-21T09:31:00+00:00", 0)
     return folder
 
@@ -59,6 +63,7 @@ def run_folder(tmp_path: Path) -> Path:
         ("text", "texts-*.jsonl", 3),
         ("run", "run.json", 1),
         ("planned", "planned.json", 1),
+        ("note", "notes.jsonl", 3),
     ],
 )
 def test_every_line_fits_its_schema(run_folder: Path, name: str, pattern: str, lines: int) -> None:

@@ -48,7 +48,7 @@ MOST_RUNS, TREND_RUNS = 20, 10
 
 def _add_prune_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("removing old runs").add_argument
-    add("--prune", action="store_true", help="say which runs may go: old, not named, no baseline, not referred to, not going on")  # fmt: skip  # noqa: E501
+    add("--prune", action="store_true", help="say which runs may go: old, not named, without comments, no baseline, not referred to, not going on")  # fmt: skip  # noqa: E501
     add("--yes", action="store_true", help="with --prune: remove them")
     add("--keep-days", type=positive_int, default=YOUNG_DAYS, metavar="N", help=f"keep runs of the last N days (default: {YOUNG_DAYS})")  # fmt: skip  # noqa: E501
     add("--keep-newest", type=positive_int, default=NEWEST, metavar="N", help=f"keep the newest N runs (default: {NEWEST})")  # fmt: skip  # noqa: E501

@@ -14,7 +14,7 @@ from pytest_agenteval.tasks.task_spec import LARGEST, SPELLINGS, Spec, TwoSpelli
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
-RUN_FILES = ("run", "planned", "journal", "transcript", "text")
+RUN_FILES = ("run", "planned", "journal", "transcript", "text", "note")
 """What a run's folder holds; see ``store/run_schemas.py``."""
 
 # Names and no imports: only the module of the requested schema is loaded.

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.trial import NO_TAPE
 from pytest_agenteval.store.journal_entry import JournalEntry, TranscriptLocation
+from pytest_agenteval.store.notes import copy_notes
 from pytest_agenteval.store.record_files import VERSION
 from pytest_agenteval.store.run_documents import (
     AUDIT,
@@ -331,6 +332,7 @@ def join_runs(runs: Sequence[Run], results: Path, name: str, command: Sequence[s
     try:
         for number, run in enumerate(runs, 1):
             _copy(run.folder, folder, number)
+            copy_notes(run.folder, folder)
         planned = _joined_plan(runs)
         if planned or any((run.folder / PLANNED).is_file() for run in runs):
             write_planned(folder, planned)

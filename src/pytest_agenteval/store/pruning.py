@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pytest_agenteval.processes.files import read_pointer, replace_file
 from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.store.notes import read_notes
 from pytest_agenteval.store.run_documents import COMPARISON
 from pytest_agenteval.store.run_folder import HEADER, LATEST, RunFolder, list_runs, read_json
 
@@ -42,8 +43,9 @@ def plan_pruning(
 ) -> Pruning:
     """Decide which runs of a folder may be removed, and remove nothing.
 
-    These stay: the ``newest`` runs and the latest, runs of the last ``young`` days, runs that somebody named,
-    ``blessed`` ones (baselines), those that are in use, and every run that one of these refers to.
+    These stay: the ``newest`` runs and the latest, runs of the last ``young`` days, runs that somebody named
+    or commented, ``blessed`` ones (baselines), those that are in use, and every run that one of these refers
+    to.
     """
     runs, now = list_runs(root), now or datetime.now(UTC)
     latest = read_pointer(root / LATEST)
@@ -57,6 +59,8 @@ def plan_pruning(
         # A run that nobody named is called by its time.
         elif not re.match(r"\d{8}-\d{6}(?:-|$)", name):
             retained[run.path] = "named"
+        elif any(note.comment for note in read_notes(run.path).values()):
+            retained[run.path] = "with comments"
         elif at < newest or name == latest:
             retained[run.path] = "among the newest"
         # A run whose age is unknown stays.

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from pytest_agenteval.processes.startup import garbage_collection_paused
+from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.journal_entry import JournalEntry, NotRunTrial, StartedAttempt
 from pytest_agenteval.store.journal_reader import Journal
+from pytest_agenteval.store.notes import NO_NOTE, NO_NOTES, Note, read_notes
 from pytest_agenteval.store.record_files import Line, check_version, has_checksums, read_intact_line
 from pytest_agenteval.store.run_folder import (
     PLANNED,
@@ -43,6 +47,7 @@ class Run:
     was left out: lines that a crash left half written, and whatever else is not a line of a journal.
     ``looks`` say how it was decided how often suites are repeated; empty if that was fixed, and before it was
     decided. ``not_run`` are trials that were held back and have not ended since, each with the reason.
+    ``notes`` hold what people say about trials, by key; ``note`` gives that of an entry.
     """
 
     def __init__(
@@ -55,10 +60,11 @@ class Run:
         odd: tuple[str, ...] = (),
         looks: tuple[SuiteLook, ...] = (),
         not_run: tuple[NotRunTrial, ...] = (),
+        notes: Mapping[TrialKey, Note] = NO_NOTES,
     ) -> None:
         self.folder, self.header, self.planned = folder, header, planned
         self.entries, self.begun, self.odd = entries, begun, odd
-        self.looks, self.not_run = looks, not_run
+        self.looks, self.not_run, self.notes = looks, not_run, notes
         self._texts: TextIndex | None = None
 
     @property
@@ -93,6 +99,16 @@ class Run:
     def has_checksums(self) -> bool:
         """Whether damage to the journals would be noticed; those of earlier versions have no checksums."""
         return all(has_checksums(path) for path in self.folder.glob("journal-*.jsonl"))
+
+    def note(self, entry: JournalEntry) -> Note:
+        """Give the note of a trial, an empty one if there is none.
+
+        A comment stays when the trial is run again, but whoever looked at an earlier attempt has not looked
+        at this one: then ``looked_at`` is empty.
+        """
+        note = self.notes.get(entry.key, NO_NOTE)
+        attempts = (entry.attempt, entry.origin.attempt if entry.origin else entry.attempt)
+        return note if note.attempt in attempts else replace(note, looked_at="")
 
     def rows(self, rows: str = "trials") -> Iterator[dict[str, Any]]:
         """Give one flat dict for each of the run's ``trials``, ``grades``, ``calls`` or ``messages``.
@@ -204,7 +220,10 @@ def load_tasks(folder: Path, of_task: Callable[[str], bool] | None = None) -> Ru
         planned, looks, looks_problem = _after_looks(folder, header, planned)
         problems = (*filter(None, (header_problem, plan_problem, looks_problem)), *journal.odd)
         entries, begun = journal.merged()
-        return Run(folder, header, planned, entries, begun, problems, looks, journal.not_run())
+        odd: list[str] = []
+        notes = read_notes(folder, odd)
+        problems = (*problems, *odd)
+        return Run(folder, header, planned, entries, begun, problems, looks, journal.not_run(), notes)
 
 
 def _after_looks(

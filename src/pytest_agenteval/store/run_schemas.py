@@ -275,10 +275,24 @@ HEADER = published(
     ),
 )
 PLANNED = published("planned.json", object_schema({"v": FORMAT, "groups": list_schema(PLANNED_GROUP)}, {}))
+NOTE_LINE = published(
+    "a line of notes.jsonl",
+    object_schema(
+        {"v": FORMAT, **KEY, "attempt": FROM_ONE},
+        {
+            "variant": TEXT,
+            "looked_at": {**TEXT, "description": "when a person last looked at the attempt, UTC; or empty"},
+            "comment": TEXT,
+            "crc": CRC,
+        },
+        "a person's note on a trial; the last line of a trial counts, and one with neither takes it away",
+    ),
+)
 SCHEMAS = {
     "journal": JOURNAL_LINE,
     "transcript": TRANSCRIPT_LINE,
     "text": TEXT_LINE,
     "run": HEADER,
     "planned": PLANNED,
+    "note": NOTE_LINE,
 }
