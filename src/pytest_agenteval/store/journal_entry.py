@@ -54,8 +54,10 @@ class JournalEntry(Record, frozen=True, gc=False):
 
     ``attempts`` counts how often the trial started. ``earlier`` and ``earlier_seconds`` hold the usage and
     the seconds of the finished attempts before this one. Grades have no checks and details, and long
-    rationales, messages and tracebacks are cut: the trial itself has all of it. ``split`` is None in journals
-    from before it was stored. ``own_models`` are the models that the agent called by itself, as their replies
+    rationales, messages and tracebacks are cut: the trial itself has all of it. ``failed_checks`` has, for
+    each grade, the claims of the first checks that failed where its score is too low; it is empty where no
+    grade has any, and in journals from before they were stored. ``split`` is None in journals from before it
+    was stored. ``own_models`` are the models that the agent called by itself, as their replies
     name them; ``doubtful_events`` counts, by kind, the events that make the trial doubtful. ``paid`` is what
     this run paid for, None if that is all that agent, judges and simulated user used. ``origin`` is the run
     and attempt in which the agent acted, if it was not this attempt.
@@ -95,6 +97,7 @@ class JournalEntry(Record, frozen=True, gc=False):
     paid: Usage | None = None
     origin: Origin | None = None
     uncharged_seconds: float = 0.0
+    failed_checks: tuple[tuple[str, ...], ...] = ()
 
     @property
     def elapsed_seconds(self) -> float | None:
@@ -162,6 +165,9 @@ _KEYS = {
 }
 SHORT_RATIONALE = 160
 SHORT_MESSAGE = 300
+MOST_CLAIMS, SHORT_CLAIM = 8, 120
+"""Failed checks of a grade whose claims are stored, and characters of a claim."""
+
 # How many characters of a traceback's end are stored: where it was raised, and what.
 SHORT_TRACEBACK = 600
 
@@ -236,7 +242,11 @@ def _grade_line(grade: Grade) -> Line:
         "unclamped": (grade.unclamped, None),
     }
     line: Line = {"grader": grade.grader, "score": grade.score}
-    return line | {name: value for name, (value, default) in marks.items() if value != default}
+    line |= {name: value for name, (value, default) in marks.items() if value != default}
+    if grade.checks and grade.passed is False:
+        failed = [check.claim for check in grade.checks if not check.passed]
+        line |= present(failed=[shorten(claim, SHORT_CLAIM) for claim in failed[:MOST_CLAIMS]])
+    return line
 
 
 def with_location(line: bytes, offset: int, length: int) -> bytes:
@@ -265,6 +275,7 @@ class _GradeLine(msgspec.Struct, frozen=True, gc=False):
     rationale: str = ""
     undecided: str = ""
     unclamped: float | None = None
+    failed: tuple[str, ...] = ()
 
 
 class _TapesLine(msgspec.Struct, frozen=True, gc=False):
@@ -385,7 +396,13 @@ class FinishedLine(_KeyLine, tag="finished", frozen=True, gc=False, kw_only=True
             paid=None if self.paid is None else self.paid.usage,
             origin=self.origin,
             uncharged_seconds=self.uncharged_seconds,
+            failed_checks=self._failed_checks(),
         )
+
+    def _failed_checks(self) -> tuple[tuple[str, ...], ...]:
+        # Most trials have none, and many of the others have the same.
+        failed = [grade.failed for grade in self.grades]
+        return tuple([tuple(map(intern, claims)) for claims in failed]) if any(failed) else ()
 
 
 JournalLine: TypeAlias = StartedLine | FinishedLine | NotRunLine

@@ -84,11 +84,13 @@ SENT: Schema = {
     "type": "object",
     "additionalProperties": TEXT,
 }
+FAILED = "claims of the first 8 checks that failed, each cut at 120 characters, where the score is too low"
 GRADE = object_schema(
     {"grader": TEXT, "score": SCORE},
     {"passed": FLAG, "threshold": {**SHARE, "default": 1}, "weight": {**NUMBER, "default": 1}}
     | {"required": FLAG, "rationale": {**TEXT, "description": "cut at 160 characters"}}
     | {"undecided": {"enum": [*UNDECIDED, *CAUSES], "description": "why there is no score: docs/endings.md"}}
+    | {"failed": {**list_schema(TEXT), "description": FAILED}}
     | {"unclamped": {**NUMBER, "description": "what was measured, where the score is only the nearer end"}},
 )
 STARTED = object_schema(

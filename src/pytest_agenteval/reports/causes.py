@@ -1,0 +1,255 @@
+"""Why trials did not pass: misses and errors grouped by the grader, the check and the reason.
+
+Reasons are alike where they differ only in numbers, ids, paths and quoted values: ``the card says 'cabin'``
+and ``the card says 'Ghent'`` are one cause. No transcript is read: the journal holds what is needed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from operator import attrgetter
+from typing import Literal, NamedTuple
+
+from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.store.journal_entry import MOST_CLAIMS, SHORT_CLAIM, JournalEntry
+from pytest_agenteval.store.record_files import shorten
+from pytest_agenteval.text.formatting import one_line
+
+CauseKind = Literal["missed", "errored"]
+
+MOST_REASON = 200
+MOST_ALONE = 5
+"""Causes of one grader, each of a task of its own, that are listed; more of them are one cause."""
+
+_QUOTED = "|".join(
+    rf"(?<!\w){opening}(?:[^{closing}\\]|\\.){{0,200}}(?:{closing}(?!\w)|\Z)"
+    for opening, closing in (("'", "'"), ('"', '"'), ("`", "`"), ("“", "”"), ("‘", "’"), ("「", "」"))
+)
+_PLAIN = r"[^\s/'\"`(),;:=…]"
+# A folder, then a name that goes on over blanks to its suffix, or ends at the next blank.
+_PATH = (
+    rf"(?<![\w/]){_PLAIN}{{0,80}}/"
+    rf"(?:[^'\"`(),;:=\n]{{0,60}}?\.[A-Za-z]\w{{0,4}}(?!\w)|(?:{_PLAIN}|/){{0,200}})"
+)
+_ID = (
+    r"(?<!\w)(?:0x[0-9a-fA-F]+|(?=\w{0,40}?\d)[0-9a-fA-F]{8,}(?:-[0-9a-fA-F]{4,}){0,5}"
+    r"|(?=\w{0,60}?\d\w{0,60}?\d)\w{12,}|\w{1,30}[-_#]\d+)(?!\w)"
+)
+_UNIT = r"(?:Z|[a-z%]{1,2}(?![a-z]))?"
+_NUMBER = rf"(?<![^\W\d_])(?:[$€£₩-]?\d[\d.,:/T_-]*\d|\d){_UNIT}"
+_STATUS = r"(?i:\b(?:HTTP|status|code)(?: status| code)?:? \d{3}\b)"
+_VALUE = rf"(?:{_QUOTED}|https?://\S{{1,300}}|{_PATH}|{_ID}|{_NUMBER})"
+_VARYING = re.compile(rf"(?P<status>{_STATUS})|{_VALUE}(?:(?:, ?| or | and | \| ){_VALUE})*")
+"""A value that says nothing of the reason, or a list of them. The status of a reply does."""
+
+VALUE = "…"
+_GAP = "\0"
+"""Stands in a pattern where a value was: a character that no printable text has."""
+
+
+class Likeness(NamedTuple):
+    """A text without its values, and the values: texts of one pattern have as many of them."""
+
+    pattern: str
+    values: tuple[str, ...]
+
+
+@lru_cache(4096)
+def likeness(text: str) -> Likeness:
+    """Split a text, put on one line, into what it has in common with texts like it, and its own values."""
+    values: list[str] = []
+
+    def replaced(match: re.Match[str]) -> str:
+        if match["status"]:
+            return match[0]
+        values.append(match[0])
+        return _GAP
+
+    pattern = _VARYING.sub(replaced, one_line(text, MOST_REASON))
+    return Likeness(pattern, tuple(values))
+
+
+class Cause(FrozenValue, frozen=True):
+    """Misses or errors that have one reason.
+
+    ``grader`` is the label of the grader that gave too low a score; it is empty for errors and for limits.
+    ``check`` is the claim that did not hold, and empty where a grader gives a rationale only. ``check`` and
+    ``reason`` have ``…`` in place of values that are not the same in all trials; ``words`` say all of it in
+    one line. ``sides`` has the trials of each side, in their order, none twice; a trial that missed for two
+    reasons is in both causes. ``below`` is how far their grades are below their thresholds, on average.
+    """
+
+    kind: CauseKind
+    grader: str
+    check: str
+    reason: str
+    words: str
+    sides: tuple[tuple[JournalEntry, ...], ...]
+    worst: JournalEntry
+    below: float
+
+    @property
+    def entries(self) -> Iterator[JournalEntry]:
+        return (entry for side in self.sides for entry in side)
+
+    @property
+    def trials(self) -> int:
+        return sum(map(len, self.sides))
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks there are, whatever their repetitions, models and sides."""
+        return len({entry.key[:2] for entry in self.entries})
+
+    @property
+    def traceback(self) -> str:
+        """The traceback of the worst trial, or of the first that has one."""
+        return self.worst.traceback or next(filter(None, (entry.traceback for entry in self.entries)), "")
+
+
+class _Reason(NamedTuple):
+    """One thing for which one trial did not pass; ``label`` is the grader's or, of an error, its cause."""
+
+    kind: CauseKind
+    label: str
+    is_check: bool
+    text: str
+    below: float
+
+    @property
+    def group(self) -> tuple[object, ...]:
+        return self.kind, self.label, self.is_check
+
+
+def causes_of(entries_by_side: Sequence[Iterable[JournalEntry]]) -> list[Cause]:
+    """Group the trials of each side that did not pass by what failed: the cause of most trials is first."""
+    groups: dict[tuple[object, ...], _Group] = {}
+    for side, entries in enumerate(entries_by_side):
+        for entry in entries:
+            if entry.ending != "passed":
+                for reason in _reasons(entry):
+                    pattern = likeness(reason.text).pattern
+                    key = (*reason.group, pattern)
+                    if key not in groups:
+                        groups[key] = _Group(reason, len(entries_by_side))
+                    groups[key].add(side, entry, reason)
+    causes = [group.cause() for group in _folded(groups.values())]
+    return sorted(causes, key=lambda cause: (-cause.trials, -cause.below, cause.kind, cause.words))
+
+
+class _Group:
+    """A cause while its trials are found."""
+
+    def __init__(self, first: _Reason, sides: int) -> None:
+        self.first = first
+        self.sides: list[list[JournalEntry]] = [[] for _ in range(sides)]
+        self.texts: dict[str, None] = {}
+        self.below: list[float] = []
+        self.tasks: set[tuple[str, ...]] = set()
+        self.is_folded = False
+
+    def add(self, side: int, entry: JournalEntry, reason: _Reason) -> None:
+        self.texts[reason.text] = None
+        self.below.append(reason.below)
+        self.tasks.add(entry.key[:2])
+        # Two checks of one kind may fail in a trial; the reasons of a trial come one after the other.
+        if not self.sides[side] or self.sides[side][-1] is not entry:
+            self.sides[side].append(entry)
+
+    def cause(self) -> Cause:
+        label, text = self.first.label, "" if self.is_folded else common_text(self.texts)
+        is_error = self.first.kind == "errored"
+        words = text or "no reason given"
+        if self.is_folded:
+            words = "another reason in each task"
+        elif self.first.is_check:
+            words = f"no: {text}"
+        entries = [entry for side in self.sides for entry in side]
+        return Cause(
+            kind=self.first.kind,
+            grader="" if is_error else label,
+            check=text if self.first.is_check else "",
+            reason=": ".join(filter(None, (label, text)))
+            if is_error
+            else ""
+            if self.first.is_check
+            else text,
+            words=one_line(": ".join(filter(None, (label, words))), MOST_REASON),
+            sides=tuple(map(tuple, self.sides)),
+            worst=min(entries, key=_badness),
+            below=sum(self.below) / len(self.below),
+        )
+
+
+def _badness(entry: JournalEntry) -> tuple[object, ...]:
+    return entry.score or 0.0, entry.key
+
+
+def _folded(groups: Iterable[_Group]) -> Iterator[_Group]:
+    """Put causes of one grader that have a task each together, where there are many.
+
+    A judge may give each trial a reason in words of its own: as causes they would say nothing.
+    """
+    alone: dict[object, list[_Group]] = defaultdict(list)
+    for group in groups:
+        if len(group.tasks) == 1:
+            alone[group.first.group].append(group)
+        else:
+            yield group
+    for few in alone.values():
+        tasks = {task for group in few for task in group.tasks}
+        yield from few if len(tasks) <= MOST_ALONE else [_merged(few)]
+
+
+def _merged(groups: Sequence[_Group]) -> _Group:
+    merged = _Group(groups[0].first, len(groups[0].sides))
+    merged.is_folded = True
+    for group in groups:
+        merged.below += group.below
+        merged.tasks |= group.tasks
+    for side, entries in enumerate(merged.sides):
+        # A trial that has two of these reasons counts once.
+        alike = {id(entry): entry for group in groups for entry in group.sides[side]}
+        entries += sorted(alike.values(), key=attrgetter("key"))
+    return merged
+
+
+def common_text(texts: Iterable[str]) -> str:
+    """Write texts of one pattern as one: what is not the same in all of them is ``…``."""
+    parts = [likeness(text) for text in texts]
+    columns = zip(*(part.values for part in parts), strict=True)
+    shared = [values[0] if len({*values}) == 1 else VALUE for values in columns]
+    pieces = parts[0].pattern.split(_GAP)
+    return "".join(piece + value for piece, value in zip(pieces, [*shared, ""], strict=True))
+
+
+def _reasons(entry: JournalEntry) -> Iterator[_Reason]:
+    """Give each reason for which a trial did not pass, one at least."""
+    if entry.ending == "errored":
+        yield _Reason("errored", entry.cause or "errored", False, entry.message.partition("\n")[0], 1.0)
+        return
+    below_threshold = [grade for grade in entry.grades if grade.passed is False]
+    if entry.limit or not below_threshold:
+        limit = f"limit reached: {entry.limit}" if entry.limit else "below its threshold"
+        yield _Reason("missed", "", False, limit, 1.0 - (entry.score or 0.0))
+    failed = entry.failed_checks or ((),) * len(entry.grades)
+    for grade, claims in zip(entry.grades, failed, strict=True):
+        if grade.passed is False:
+            below = grade.threshold - (grade.score or 0.0)
+            claims = claims or claims_in(grade.rationale)
+            for claim in claims:
+                yield _Reason("missed", grade.grader, True, claim, below)
+            if not claims:
+                yield _Reason("missed", grade.grader, False, grade.rationale, below)
+
+
+def claims_in(rationale: str) -> tuple[str, ...]:
+    """Read the claims of failed checks out of a rationale, for runs whose journals do not hold them."""
+    beginning, *others = f"; {rationale}".split("; no: ")
+    if beginning or not others:
+        return ()
+    claims = [claim for claim, expected, _ in (text.partition(" (expected ") for text in others) if expected]
+    return tuple(shorten(claim, SHORT_CLAIM) for claim in claims[:MOST_CLAIMS])
