@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pytest_agenteval.store.notes import Note, write_note
 from pytest_agenteval.store.run_folder import find_run
 from tests.journals import latest_run
 from tests.suites import run, suite, task, write
@@ -53,6 +54,8 @@ def test_todays_graders_look_at_yesterdays_answers(pytester: pytest.Pytester, wo
     name = first_run(pytester, task("a", says="Hello, Mina!"), task("b", says="Bye."))
     changed = task("a", says="changed", wants="Hello"), task("b", says="changed", wants="Hello")
     write(pytester.path, files(*changed))
+    noted = latest_run(pytester.path)
+    write_note(noted.folder, noted.entries[1].key, Note("2026-11-28T09:30:00Z", "no greeting"))
 
     reruns = () if workers else ("-p", "pytest_rerunfailures", "--reruns=1")
     result = run(pytester, "evals", "-v", f"--agent-regrade={name}", *reruns, workers=workers)
@@ -70,6 +73,7 @@ def test_todays_graders_look_at_yesterdays_answers(pytester: pytest.Pytester, wo
     assert stored.header.regraded == (name,)
     answers = {entry.key.task: stored.trial(entry).outcome.answer.text for entry in stored.entries}
     assert answers == {"a": "Hello, Mina!", "b": "Bye."}
+    assert [bool(stored.note(entry).looked_at) for entry in stored.entries] == [False, True]
 
 
 def test_what_a_real_model_did_is_graded_again_without_its_key(

@@ -32,6 +32,7 @@ from pytest_agenteval.records.trial import Origin, Trial, part_paid
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.session.planning.parametrization import UNNAMED, Case
 from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.store.notes import NOTES, Note, add_notes
 from pytest_agenteval.store.record_files import replace_json
 from pytest_agenteval.store.run_folder import HEADER, RunModel, read_header
 from pytest_agenteval.store.run_reader import Run, first_unreadable, load_run
@@ -234,6 +235,30 @@ def record_original_judges(folder: Path, stored: Sequence[Path]) -> None:
         self_judge = run.header.self_judge or all(header.self_judge for header in headers)
         header = replace(run.header, judges=judges, self_judge=self_judge)
         replace_json(folder / HEADER, header.to_json())
+
+
+def carry_notes(folder: Path, stored: Sequence[Path], regraded: bool) -> None:
+    """Give a run the notes on trials that it took over from stored runs; a note of its own stays.
+
+    A note is about what the agent did, so it goes with a trial that has new grades too. A trial that ran
+    again gets none. Raises UsageMistake if the notes cannot be written.
+    """
+    noted = [load_run(path) for path in stored if (path / NOTES).is_file()]
+    entries = {entry.key: entry for entry in load_run(folder).entries} if noted else {}
+    notes: dict[TrialKey, Note] = {}
+    for source in noted:
+        for before in source.entries:
+            note, after = source.note(before), entries.get(before.key)
+            if note and after is not None and (regraded or _is_same(before, after, source)):
+                notes.setdefault(after.key, replace(note, attempt=after.attempt))
+    if notes:
+        add_notes(folder, notes)
+
+
+def _is_same(before: JournalEntry, after: JournalEntry, source: Run) -> bool:
+    """Whether a trial of a new run was taken over from this trial of another one, or both from a third."""
+    origin = EarlierTrial(source, before, "reuse").origin
+    return after.origin is not None and replace(after.origin, regraded=False) == origin
 
 
 class ReuseDecision(NamedTuple):

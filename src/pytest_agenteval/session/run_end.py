@@ -33,7 +33,7 @@ from pytest_agenteval.session.worker_messages import WorkerMessages, add_message
 from pytest_agenteval.store.run_documents import GATES
 from pytest_agenteval.store.run_folder import end_run, read_header_or_name
 from pytest_agenteval.store.run_reader import Run, load_run
-from pytest_agenteval.text.errors import AgentEvalError
+from pytest_agenteval.text.errors import AgentEvalError, UsageMistake
 from pytest_agenteval.text.formatting import StyledLine, wrapped_lines
 
 if TYPE_CHECKING:
@@ -94,6 +94,7 @@ class RunEnd:
         """Write down how the run ended, the suites' totals into JUnit's file, reports and the comment."""
         # If workers carried out the trials, this process meets the run's evals here for the first time.
         hide_on_terminal(self.config.pluginmanager.get_plugin("terminalreporter"))
+        problems = list(self._carry_notes())
         if (self.folder / GATES).exists() or self.info.baseline is not None:
             from pytest_agenteval.session.run_verdict import verdict_on
 
@@ -105,7 +106,6 @@ class RunEnd:
         if status in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED) and self.run.not_run:
             # A run whose trials did not all run has not passed.
             status = session.exitstatus = pytest.ExitCode.INTERRUPTED
-        problems: list[str] = []
         try:
             self._write_end(status)
         except OSError as failed:  # a full disk: the results are shown all the same
@@ -123,6 +123,16 @@ class RunEnd:
             session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
         if place := os.environ.get(RUN_FOLDER_TO):
             Path(place).write_text(str(self.folder), encoding="utf-8", newline="\n")
+
+    def _carry_notes(self) -> Iterator[str]:
+        """Take over the notes on trials of earlier runs; give a sentence where that fails."""
+        if self.info.regraded or self.info.reused:
+            from pytest_agenteval.session.reuse import carry_notes
+
+            try:
+                carry_notes(self.folder, self.info.regraded or self.info.reused, bool(self.info.regraded))
+            except UsageMistake as refused:
+                yield str(refused)
 
     def _write_end(self, status: int) -> None:
         if self.info.regraded:

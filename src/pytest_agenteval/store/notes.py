@@ -106,20 +106,28 @@ def change_note(folder: Path, key: TrialKey, change: Callable[[Note], Note]) -> 
         note = change(before)
         note = replace(note, comment=KNOWN_SECRETS.text(note.comment))
         if note != before:
-            # If the process is killed meanwhile, half a line is left, and the next writer begins a new one.
-            with closing(AppendedFile(path)) as file:
-                file.append(_note_line(key, note))
+            _append(path, _note_line(key, note))
         return note
+
+
+def add_notes(folder: Path, notes: Mapping[TrialKey, Note]) -> None:
+    """Write the notes of trials that have none yet. Raises UsageMistake as ``write_note`` does."""
+    path = folder / NOTES
+    with _as_usage_mistakes(path), file_lock(path):
+        own = read_notes(folder)
+        _append(path, b"".join(_note_line(key, note) for key, note in notes.items() if key not in own))
 
 
 def copy_notes(source: Path, target: Path) -> None:
     """Add the lines of a run's notes to those of another run, which has the same trials."""
-    if not (source / NOTES).is_file():
-        return
-    data = (source / NOTES).read_bytes()
-    path = target / NOTES
-    with file_lock(path), closing(AppendedFile(path)) as file:
-        file.append(data)
+    if (source / NOTES).is_file():
+        _append(target / NOTES, (source / NOTES).read_bytes())
+
+
+def _append(path: Path, lines: bytes) -> None:
+    # If the process is killed meanwhile, half a line is left, and the next writer begins a new one.
+    with closing(AppendedFile(path)) as file:
+        file.append(lines)
 
 
 def _note_line(key: TrialKey, note: Note) -> bytes:

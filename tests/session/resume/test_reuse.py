@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_agenteval.store.notes import Note, write_note
 from tests.journals import junit, latest_run, properties
 from tests.session.resume.paid_agents import SUITE, bills, paid_task, project
 from tests.suites import run, task, write
@@ -39,6 +40,8 @@ def test_each_trial_is_reused_regraded_or_tried_again(pytester: pytest.Pytester)
     edit(root, "evals/conftest.py", register, f"{grader}{register}    registry.grader('breaks', Breaks)\n")
     run(pytester, "evals", "--agent-run-name=old")
     old = latest_run(root)
+    for entry in old.entries:
+        write_note(old.folder, entry.key, Note("2026-11-28T09:30:00Z", f"of {entry.key.task}"))
     tasks[1]["graders"] = [{"name": "answer_contains", "config": {"text": "Mina"}}]
     tasks[4]["input"]["content"] = "another"
     write(root, {"evals/tasks.json": tasks})
@@ -64,6 +67,10 @@ def test_each_trial_is_reused_regraded_or_tried_again(pytester: pytest.Pytester)
         **dict.fromkeys(("t0", "t2", "t5"), ("old", 1, False)),
         "t1": ("old", 1, True),
         **dict.fromkeys(("t3", "t4")),
+    }
+    # A note is about what the agent did: it goes where that goes, with new grades too.
+    assert {key.task: note for key, note in new.notes.items()} == {
+        name: Note("2026-11-28T09:30:00Z", f"of {name}") for name in ("t0", "t1", "t2", "t5")
     }
     before = {entry.key: old.trial(entry) for entry in old.entries}
     for path in old.folder.iterdir():
