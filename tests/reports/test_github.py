@@ -11,7 +11,7 @@ import pytest
 
 from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.reports.markdown_report import append_summary, report_markdown, summary_markdown
-from pytest_agenteval.reports.report_source import ReportSource
+from pytest_agenteval.reports.report_source import report_source
 from pytest_agenteval.reports.run_view import view_of
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.text.formatting import StyledLine, escape_markdown
@@ -112,7 +112,7 @@ def test_foreign_text_is_no_markup(tmp_path: Path) -> None:
 def test_foreign_text_links_nothing_in_any_markdown(tmp_path: Path, text: str, linked: str) -> None:
     """What an agent answered can be in a report that somebody pastes into a pull request."""
     run = store_run(tmp_path, [replace(trial("a", 1, 0.5), grades=(Grade("g", 0.5, text),))])
-    pages = [summary_markdown(view_of(run)), report_markdown(ReportSource([run]))]
+    pages = [summary_markdown(view_of(run)), report_markdown(report_source([run]))]
 
     for page in pages:
         (line,) = (line for line in page.splitlines() if line.startswith("- **MISSED 0.50**"))

@@ -31,7 +31,14 @@ from pytest_agenteval.compare.scoring.power import (
     sample_variance,
     smallest_visible_change,
 )
-from pytest_agenteval.compare.verdict import PLAIN, Change, SuiteScoreChange, at_look, suite_change
+from pytest_agenteval.compare.verdict import (
+    PLAIN,
+    Change,
+    SuiteScoreChange,
+    at_look,
+    shared_levels,
+    suite_change,
+)
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.store.journal_entry import JournalEntry, own_models_of
@@ -284,20 +291,22 @@ def compare_runs(
     compared: Compared = "",
     tolerance: float = TOLERANCE,
     levels: Levels | None = None,
+    pairs: int = 1,
 ) -> RunComparison:
     """Compare two sides suite by suite, over the tasks that are the same on both.
 
     All verdicts are at these ``levels``. None takes the levels of the look that decided how often a suite of
     the new side is repeated, or the plain ones where nothing like that was decided against the old side.
+    ``pairs`` is the number of comparisons that share these levels, where more than two sides are compared.
     """
-    pairs = pair_suites(old, new, compared)
-    groups = [suite.group for suite in pairs]
+    suite_pairs = pair_suites(old, new, compared)
+    groups = [suite.group for suite in suite_pairs]
     return RunComparison(
         old=old.name,
         new=new.name,
         same_run=old.name == new.name,
         tolerance=tolerance,
-        suites=tuple(_compare_suite(suite, tolerance, old, new, levels) for suite in pairs),
+        suites=tuple(_compare_suite(suite, tolerance, old, new, levels, pairs) for suite in suite_pairs),
         unmatched_old=tuple(unmatched_groups(old, {(group.suite, *group.old) for group in groups})),
         unmatched_new=tuple(unmatched_groups(new, {(group.suite, *group.new) for group in groups})),
         judges=tuple(dict.fromkeys((*old.judges, *new.judges))),
@@ -311,6 +320,7 @@ def _compare_suite(
     old_side: ComparedRun,
     new_side: ComparedRun,
     all_levels: Levels | None,
+    compared_pairs: int,
 ) -> SuiteComparison:
     group, pairs = suite.group, suite.pairs
     look, looks_elsewhere = _looks(group, old_side, new_side)
@@ -323,6 +333,7 @@ def _compare_suite(
         count = new_side.held_out_looks.get(group.suite, 1)
         held_out_looks = max(1, count - (old_side.held_out_looks.get(group.suite, 0) < count))
     levels = all_levels or at_look(look.levels if look else PLAIN, held_out_looks)
+    levels = shared_levels(levels, compared_pairs)
     change = suite_change(group.suite, pairs, tolerance, levels)
     tasks = tuple(map(_task_change, pairs))
     return SuiteComparison(

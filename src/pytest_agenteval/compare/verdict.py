@@ -45,6 +45,16 @@ def at_look(levels: Levels, look: int) -> Levels:
     return Levels(*(1 - (1 - level) * share_of_look(look) for level in (levels.suite, levels.buckets)))
 
 
+def shared_levels(levels: Levels, pairs: int) -> Levels:
+    """Give the levels of one of several comparisons whose verdicts together keep these: Bonferroni's.
+
+    With three sides, one of three comparisons may be wrong as often as a third of a single one.
+    """
+    if pairs == 1:
+        return levels
+    return Levels(*(1 - (1 - level) / pairs for level in (levels.suite, levels.buckets)))
+
+
 def share_of_look(look: int) -> float:
     """Give the part of an error rate that the ``look``-th look at the same held-out tasks may use.
 

@@ -1,42 +1,64 @@
-"""What a report file is made of: runs, and what they are compared with."""
+"""What a report file is made of: the sides that it shows, one or several."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pytest_agenteval.compare.comparison import RunComparison, compare_runs
-from pytest_agenteval.compare.pairing import ComparedRun, compared_run
+from pytest_agenteval.compare.comparison import RunComparison
+from pytest_agenteval.compare.pairing import ComparedRun
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.scorecard import RegisteredScorecard
+from pytest_agenteval.reports.sides import Sides, sides_of
 from pytest_agenteval.store.run_reader import Run
 
 
 class ReportSource(FrozenValue, frozen=True):
-    """One run or several, and the comparison where one of them is compared.
+    """The sides of a report.
 
-    ``old`` is the old side of the comparison and ``old_run`` its run, which is not in ``runs``. It is None
-    where the old side is a baseline's file, which has no transcripts. ``scorecards`` are those of benchmarks.
-    ``rows`` names the kind of rows of a table: trials, grades, calls, messages or runs.
+    ``scorecards`` are those of benchmarks. ``rows`` names the kind of rows of a table: trials, grades, calls,
+    messages or runs.
     """
 
-    runs: tuple[Run, ...]
-    comparison: RunComparison | None = None
-    old: ComparedRun | None = None
-    old_run: Run | None = None
+    sides: Sides
     scorecards: Sequence[RegisteredScorecard] = ()
     rows: str = "trials"
 
     @property
     def all_runs(self) -> tuple[Run, ...]:
-        """Every run of the report, the old one first."""
-        return (self.old_run, *self.runs) if self.old_run else self.runs
+        """Every run that has transcripts, each once, the old ones first."""
+        return tuple(dict.fromkeys(side.run for side in self.sides.sides if side.run is not None))
+
+    @property
+    def comparison(self) -> RunComparison | None:
+        """The comparison of two sides that have a suite in common; None for any other number of sides."""
+        if len(self.sides) != 2:
+            return None
+        comparison = self.sides.comparison(0, 1)
+        return comparison if comparison.suites else None
+
+    @property
+    def old(self) -> ComparedRun | None:
+        """The old side of a comparison of two runs."""
+        return self.sides.sides[0].compared if self.comparison else None
+
+    @property
+    def old_run(self) -> Run | None:
+        """The run that is compared against; None without a comparison, or for the file of a baseline."""
+        return self.sides.sides[0].run if self.comparison else None
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """The runs without the old side of a comparison of two runs."""
+        old = self.old_run
+        new = tuple(run for run in self.all_runs if run is not old)
+        return new or self.all_runs
 
 
-def report_source(runs: Sequence[Run], scorecards: Sequence[RegisteredScorecard] = ()) -> ReportSource:
-    """Make a comparison of two runs that share a suite; other runs stand side by side."""
-    if len(runs) == 2:
-        old, new = runs
-        comparison = compare_runs(compared_run(old), compared_run(new))
-        if comparison.suites:
-            return ReportSource((new,), comparison, compared_run(old), old, scorecards)
-    return ReportSource(tuple(runs), scorecards=scorecards)
+def report_source(
+    runs: Sequence[Run],
+    scorecards: Sequence[RegisteredScorecard] = (),
+    models: Sequence[str] = (),
+    variants: Sequence[str] = (),
+) -> ReportSource:
+    """Give the report of some runs, or of those models and variants of them that are named."""
+    return ReportSource(sides_of(runs, models, variants), scorecards)

@@ -19,8 +19,9 @@ from pytest_agenteval.compare.gate import GateOutcome
 from pytest_agenteval.compare.pairing import ComparedRun
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.comparison_report import comparison_json
-from pytest_agenteval.reports.report_source import ReportSource
+from pytest_agenteval.reports.report_source import ReportSource, report_source
 from pytest_agenteval.reports.scorecard import RegisteredScorecard
+from pytest_agenteval.reports.sides import with_baseline
 from pytest_agenteval.session.inner_pytest import InnerPytest
 from pytest_agenteval.session.selection import ENDINGS
 from pytest_agenteval.session.settings import Settings
@@ -210,8 +211,8 @@ def judged_source(
     scorecards: Sequence[RegisteredScorecard],
 ) -> ReportSource:
     """Give what report files are made of: a run, and how it compares with its baseline."""
-    if verdict is None or verdict.comparison is None or not verdict.comparison.suites:
-        return ReportSource((run,), scorecards=scorecards)
+    if verdict is None or verdict.old is None or verdict.comparison is None or not verdict.comparison.suites:
+        return report_source((run,), scorecards)
     # The file of a baseline has no transcripts to show.
     old = load_run(baseline) if baseline is not None and baseline.is_dir() else None
-    return ReportSource((run,), verdict.comparison, verdict.old, old, scorecards)
+    return ReportSource(with_baseline(verdict.old, old, run, verdict.comparison), scorecards)

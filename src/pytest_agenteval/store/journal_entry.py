@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from sys import intern
 from typing import NamedTuple, TypeAlias
@@ -15,7 +16,7 @@ from msgspec.structs import asdict
 from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.records.plan import Kind, Label, Plan, Split, TrialKey
 from pytest_agenteval.records.record import NOTHING, Amount, Count, Record, Share
-from pytest_agenteval.records.transcript import NO_USAGE, Usage, sum_figures
+from pytest_agenteval.records.transcript import NO_USAGE, ToolCall, Usage, sum_figures
 from pytest_agenteval.records.trial import NO_TAPE, Digests, Ending, Origin, TapeCounts, Trial
 from pytest_agenteval.store.record_files import (
     DAMAGED,
@@ -60,7 +61,8 @@ class JournalEntry(Record, frozen=True, gc=False):
     was stored. ``own_models`` are the models that the agent called by itself, as their replies
     name them; ``doubtful_events`` counts, by kind, the events that make the trial doubtful. ``paid`` is what
     this run paid for, None if that is all that agent, judges and simulated user used. ``origin`` is the run
-    and attempt in which the agent acted, if it was not this attempt.
+    and attempt in which the agent acted, if it was not this attempt. ``called_tools`` names the tools that
+    the agent called, each once; journals of earlier versions do not have it.
     """
 
     key: TrialKey
@@ -98,6 +100,7 @@ class JournalEntry(Record, frozen=True, gc=False):
     origin: Origin | None = None
     uncharged_seconds: float = 0.0
     failed_checks: tuple[tuple[str, ...], ...] = ()
+    called_tools: tuple[str, ...] = ()
 
     @property
     def elapsed_seconds(self) -> float | None:
@@ -163,6 +166,7 @@ _KEYS = {
     schema["properties"]["kind"]["const"]: frozenset(schema["properties"])
     for schema in (STARTED, FINISHED, NOT_RUN)
 }
+MOST_TOOLS = 50
 SHORT_RATIONALE = 160
 SHORT_MESSAGE = 300
 MOST_CLAIMS, SHORT_CLAIM = 8, 120
@@ -203,6 +207,7 @@ def finished_line(trial: Trial) -> Line:
         label=trial.label,
         split=trial.split,
         own_models=trial.transcript.models,
+        called_tools=_called_tools(trial.transcript.calls),
         doubtful_events=events and dict(trial.transcript.doubtful_events),
         origin=origin and present(attempt=origin.attempt, regraded=origin.regraded) | {"run": origin.run},
         started_at=trial.started_at,
@@ -247,6 +252,12 @@ def _grade_line(grade: Grade) -> Line:
         failed = [check.claim for check in grade.checks if not check.passed]
         line |= present(failed=[shorten(claim, SHORT_CLAIM) for claim in failed[:MOST_CLAIMS]])
     return line
+
+
+def _called_tools(calls: Sequence[ToolCall]) -> list[str]:
+    """Name the tools that the agent called, each once; journals of earlier versions do not have them."""
+    names = dict.fromkeys(call.tool for call in calls if call.by != "seed")
+    return [shorten(name, SHORT_RATIONALE) for name in islice(names, MOST_TOOLS)]
 
 
 def with_location(line: bytes, offset: int, length: int) -> bytes:
@@ -345,6 +356,7 @@ class FinishedLine(_KeyLine, tag="finished", frozen=True, gc=False, kw_only=True
     paid: UsageLine | None = None
     origin: Origin | None = None
     uncharged_seconds: Amount = 0.0
+    called_tools: tuple[str, ...] = ()
 
     def entry(self, key: TrialKey, transcripts: str) -> JournalEntry:
         """Make the entry of the line, which is of the trial ``key``; its transcript is in this file."""
@@ -397,6 +409,7 @@ class FinishedLine(_KeyLine, tag="finished", frozen=True, gc=False, kw_only=True
             origin=self.origin,
             uncharged_seconds=self.uncharged_seconds,
             failed_checks=self._failed_checks(),
+            called_tools=tuple(map(intern, self.called_tools)),
         )
 
     def _failed_checks(self) -> tuple[tuple[str, ...], ...]:

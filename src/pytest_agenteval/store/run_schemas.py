@@ -129,6 +129,7 @@ FINISHED = object_schema(
         "split": {"enum": ["dev", "held_out"], "description": "of the task; none in older journals"},
         "doubtful_events": {"type": "object", "additionalProperties": COUNT},
         "own_models": {**list_schema(TEXT), "description": "models that the agent asked by itself"},
+        "called_tools": {**list_schema(TEXT), "description": "tools that the agent called, 50 at most"},
         "origin": object_schema(
             {"run": TEXT, "attempt": FROM_ONE},
             {"regraded": FLAG},

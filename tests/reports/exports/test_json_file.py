@@ -65,7 +65,7 @@ def test_suites_and_buckets_have_the_figures_of_reports(mixed: Run, tmp_path: Pa
 def test_trials_are_the_rows_with_their_grades(mixed: Run, tmp_path: Path, schema: Document) -> None:
     """One on each line, under the names that all tables use."""
     full = store_run(tmp_path, [FULL, plain_trial("t1")])
-    read = document(tmp_path, ReportSource((mixed, full)), schema)
+    read = document(tmp_path, report_source((mixed, full)), schema)
 
     rows = [row for run in (mixed, full) for row in run.rows()]
     shared = set(rows[0]) & {"run", "trial", "ending", "score", "tags", "all_tokens", "seconds"}
@@ -98,8 +98,8 @@ def test_two_runs_come_with_their_comparison(tmp_path: Path, schema: Document) -
 
 def test_a_run_without_trials_is_a_document_too(tmp_path: Path, schema: Document) -> None:
     """Also no run at all."""
-    assert document(tmp_path, ReportSource((store_run(tmp_path, []),)), schema)["trials"] == []
-    assert document(tmp_path, ReportSource(()), schema)["runs"] == []
+    assert document(tmp_path, report_source((store_run(tmp_path, []),)), schema)["trials"] == []
+    assert document(tmp_path, report_source(()), schema)["runs"] == []
 
 
 PLACES: dict[str, Callable[[Document], Document]] = {
@@ -153,7 +153,7 @@ def test_texts_that_are_odd_or_secret_cost_no_document(tmp_path: Path, schema: D
     stored = store_run(tmp_path, [odd])
     KNOWN_SECRETS.know(["hunter2-hunter2-hunter2"])
     try:
-        read = document(tmp_path, ReportSource((stored,)), schema)
+        read = document(tmp_path, report_source((stored,)), schema)
     finally:
         KNOWN_SECRETS.forget()
 

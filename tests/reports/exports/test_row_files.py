@@ -13,11 +13,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from pytest_agenteval import Run, UsageMistake
 from pytest_agenteval.records.transcript import Message, Transcript
 from pytest_agenteval.reports.exports.row_files import write_csv, write_parquet
-from pytest_agenteval.reports.report_source import ReportSource
+from pytest_agenteval.reports.report_source import ReportSource, report_source
 from pytest_agenteval.store.rows import ROW_KINDS
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 from tests.reports.runs import store_run
@@ -37,7 +38,7 @@ APOSTROPHE = re.compile("^'(?='*[=+\\-@\t\r\n＝＋－＠])")
 
 def of(runs: Sequence[Run], rows: str = "trials") -> ReportSource:
     """Say what is to be written."""
-    return ReportSource(tuple(runs), rows=rows)
+    return replace(report_source(runs), rows=rows)
 
 
 @pytest.fixture(scope="module")

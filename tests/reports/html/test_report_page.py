@@ -21,6 +21,7 @@ from pytest_agenteval.reports import html_report
 from pytest_agenteval.reports.html_report import write_html
 from pytest_agenteval.reports.report_source import ReportSource, report_source
 from pytest_agenteval.reports.run_view import view_of
+from pytest_agenteval.reports.sides import with_baseline
 from pytest_agenteval.store.run_folder import RunModel
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
@@ -160,7 +161,8 @@ def test_a_baselines_file_gives_old_scores_without_transcripts(tmp_path: Path) -
     new = store_run(tmp_path / "runs", [trial("a", n, 0.5) for n in (1, 2)])
     (tmp_path / "b.json").write_text(baseline_text(old.header, old.entries))
     side = read_baseline(tmp_path / "b.json")
-    source = ReportSource((new,), compare_runs(side, compared_run(new)), side)
+    comparison = compare_runs(side, compared_run(new))
+    source = ReportSource(with_baseline(side, None, new, comparison))
     write_html(tmp_path / "report.html", source)
     index = Page(tmp_path / "report.html").index
     first = [index["trials"][at] for at in index["tasks"][0]["old"]]

@@ -1,0 +1,322 @@
+"""The sides of a report: runs, models, prompt variants and baselines beside each other, in any number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from itertools import combinations, product
+from pathlib import Path
+from string import ascii_uppercase
+
+from msgspec.structs import replace
+
+from pytest_agenteval.compare.comparison import TOLERANCE, RunComparison, SuiteComparison, compare_runs
+from pytest_agenteval.compare.pairing import (
+    BASE,
+    ComparedRun,
+    ModelVariant,
+    compared_run,
+    group_of,
+    pair_suites,
+)
+from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.reports.run_view import SuiteView, suite_views
+from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.store.run_folder import RunHeader
+from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.text.errors import UsageMistake, nearest_names
+from pytest_agenteval.text.formatting import MOST_NAME, model_label, one_line
+
+MOST_LABEL = 20
+"""Characters of a side's label; where one would be longer, letters stand for all of them."""
+
+MOST_COMPARED = 12
+"""Sides of which each pair is compared; of more, each is compared with the old one alone."""
+
+
+class Side(FrozenValue, frozen=True):
+    """Whatever is compared: a whole run, the trials of one model or variant of it, or a baseline.
+
+    ``label`` is short: the part of the name that differs between the sides, else a letter. ``run`` holds the
+    transcripts; it is None for the file of a baseline, which has none. ``suites`` are the side's figures.
+    """
+
+    label: str
+    name: str
+    run: Run | None
+    compared: ComparedRun
+    suites: tuple[SuiteView, ...]
+    is_whole_run: bool
+
+    @property
+    def entries(self) -> tuple[JournalEntry, ...]:
+        return self.compared.entries
+
+    def suite_entries(self, suite: SuiteView) -> list[JournalEntry]:
+        """Give the side's trials of a suite with its model and variant."""
+        return [entry for entry in self.entries if group_of(entry) == suite.group]
+
+
+class Lane(FrozenValue, frozen=True):
+    """The trials of one suite that belong together on all sides, by model and variant, None without any.
+
+    A suite has one lane where each side has it with one model and variant, and else one for each of them.
+    """
+
+    suite: str
+    whos: tuple[ModelVariant | None, ...]
+
+
+class Sides:
+    """Sides in their order, the old ones first, and how each pair of them compares.
+
+    ``legend`` says what letters stand for; it is empty where labels speak for themselves. Of three sides and
+    more, verdicts are stricter: the level is shared by all pairs, so that chance alone gives any verdict in
+    at most 5 % of reports.
+    """
+
+    def __init__(
+        self,
+        sides: Sequence[Side],
+        legend: Sequence[str] = (),
+        *,
+        tolerance: float = TOLERANCE,
+        comparison: RunComparison | None = None,
+    ) -> None:
+        self.sides, self.legend, self.tolerance = tuple(sides), tuple(legend), tolerance
+        # The one of a run that has ended was made with its gates, which know its baseline.
+        self._comparisons: dict[tuple[int, int], RunComparison] = {(0, 1): comparison} if comparison else {}
+
+    def __len__(self) -> int:
+        return len(self.sides)
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """The pairs that are compared, by the numbers of their sides: old and new."""
+        if len(self.sides) > MOST_COMPARED:
+            return [(0, new) for new in range(1, len(self.sides))]
+        return list(combinations(range(len(self.sides)), 2))
+
+    def comparison(self, old: int, new: int) -> RunComparison:
+        """Compare two sides by their numbers; each comparison is made once."""
+        if (old, new) not in self._comparisons:
+            sides = self.sides[old].compared, self.sides[new].compared
+            self._comparisons[old, new] = compare_runs(
+                *sides, tolerance=self.tolerance, pairs=max(1, len(self.pairs))
+            )
+        return self._comparisons[old, new]
+
+    def lanes(self) -> list[Lane]:
+        """Give the lanes of all suites, in the order in which the sides have them."""
+        suites = dict.fromkeys(suite.suite for side in self.sides for suite in side.suites)
+        return [lane for suite in suites for lane in self._lanes_of(suite)]
+
+    def suite_view(self, side: int, lane: Lane) -> SuiteView | None:
+        """Give the figures of a side in a lane."""
+        who = lane.whos[side]
+        views = self.sides[side].suites
+        return next((view for view in views if view.group == (lane.suite, *who)), None) if who else None
+
+    def suite_comparison(self, old: int, new: int, lane: Lane) -> SuiteComparison | None:
+        """Give how two sides compare in a lane; None where they have nothing in common there."""
+        for part in self.comparison(old, new).suites:
+            if (part.name, part.old_who, part.new_who) == (lane.suite, lane.whos[old], lane.whos[new]):
+                return part
+        return None
+
+    def _lanes_of(self, suite: str) -> Iterator[Lane]:
+        groups = [[(v.model, v.variant) for v in side.suites if v.suite == suite] for side in self.sides]
+        if all(len(whos) <= 1 for whos in groups):
+            yield Lane(suite, tuple(whos[0] if whos else None for whos in groups))
+            return
+        # The newest side that has the suite gives the lanes; the others' models are paired with its own as
+        # in a comparison, and those without a counterpart get lanes of their own.
+        newest = max(at for at, whos in enumerate(groups) if whos)
+        lanes: dict[ModelVariant, list[ModelVariant | None]] = {
+            who: [None] * len(groups) for who in groups[newest]
+        }
+        for at, whos in enumerate(groups):
+            partners = self._partners(suite, at, newest) if at != newest else {who: who for who in whos}
+            for who in whos:
+                lanes.setdefault(partners.get(who, who), [None] * len(groups))[at] = who
+        yield from (Lane(suite, tuple(whos)) for whos in lanes.values())
+
+    def _partners(self, suite: str, side: int, newest: int) -> dict[ModelVariant, ModelVariant]:
+        old, new = self.sides[side].compared, self.sides[newest].compared
+        groups = (pairs.group for pairs in pair_suites(old, new))
+        return {group.old: group.new for group in groups if group.suite == suite}
+
+
+def sides_of(
+    runs: Sequence[Run],
+    models: Sequence[str] = (),
+    variants: Sequence[str] = (),
+    *,
+    tolerance: float = TOLERANCE,
+) -> Sides:
+    """Give the sides of some runs: those models and variants that are named, else what makes them differ.
+
+    Two runs are two sides, whatever models they have. Of one run, each model with each variant is a side; of
+    more runs each run is one, unless their models differ. Raises UsageMistake where a run lacks a model or
+    variant that was named.
+    """
+    parts: list[_Part] = []
+    for run in runs:
+        parts += _named_parts(run, models, variants) if models or variants else [_whole(run)]
+    if not (models or variants) and _are_split(runs):
+        parts = [part for run in runs for part in _parts_of(run)]
+    return make_sides(parts, tolerance=tolerance)
+
+
+def with_baseline(old: ComparedRun, old_run: Run | None, run: Run, comparison: RunComparison) -> Sides:
+    """Give a run beside its baseline, with the comparison that judged it."""
+    before = _whole(old_run) if old_run else baseline_part(old)
+    sides = make_sides([replace(before, compared=old), _whole(run)])
+    return Sides(sides.sides, sides.legend, comparison=comparison)
+
+
+class _Part(FrozenValue, frozen=True):
+    """A side before it has a label."""
+
+    run: Run
+    compared: ComparedRun
+    suites: tuple[SuiteView, ...]
+    is_whole_run: bool = True
+    is_baseline: bool = False
+
+    @property
+    def who(self) -> str:
+        """The models with their variants, those that an agent chose by itself included."""
+        return ", ".join(dict.fromkeys(suite.who for suite in self.suites))
+
+    @property
+    def models(self) -> str:
+        return ", ".join(dict.fromkeys(replace(suite, variant="").who for suite in self.suites))
+
+    @property
+    def variants(self) -> str:
+        return ", ".join(dict.fromkeys(suite.variant or BASE for suite in self.suites))
+
+
+def _whole(run: Run) -> _Part:
+    return _Part(run, compared_run(run), suite_views(run))
+
+
+def baseline_part(old: ComparedRun, path: Path | None = None) -> _Part:
+    """Give the side of a baseline's file, which has scores and no transcripts."""
+    name = path.stem if path else old.name
+    run = Run(path or Path(old.name), RunHeader("", name=name), (), old.entries)
+    return _Part(run, old, suite_views(run), is_baseline=True)
+
+
+def _are_split(runs: Sequence[Run]) -> bool:
+    """Whether the models of runs are sides of their own."""
+    if len(runs) == 2:
+        return False
+    whos = [{(view.suite, view.model, view.variant) for view in suite_views(run)} for run in runs]
+    several = [len(groups) > len({suite for suite, _, _ in groups}) for groups in whos]
+    return any(several) and (len(runs) == 1 or any(groups != whos[0] for groups in whos))
+
+
+def _parts_of(run: Run) -> Iterator[_Part]:
+    whos = dict.fromkeys((view.model, view.variant) for view in suite_views(run))
+    if len(whos) < 2:
+        yield _whole(run)
+        return
+    yield from (_part(run, model, variant or BASE) for model, variant in whos)
+
+
+def _named_parts(run: Run, models: Sequence[str], variants: Sequence[str]) -> Iterator[_Part]:
+    views = suite_views(run)
+    known = {
+        "model": list(dict.fromkeys(view.model for view in views)),
+        "variant": list(dict.fromkeys(view.variant or BASE for view in views)),
+    }
+    for kind, names in (("model", models), ("variant", variants)):
+        for name in names:
+            if name not in known[kind]:
+                near = nearest_names(name, known[kind]) or "none"
+                raise UsageMistake(f"{run.name} has no {kind} {name!r}; it has {near}")
+    for model, variant in product(models or [""], variants or [""]):
+        part = _part(run, model, variant)
+        if part.suites:
+            yield part
+
+
+def _part(run: Run, model: str, variant: str) -> _Part:
+    """Give the trials of a model and of a variant; an empty name is any of them."""
+    views = tuple(
+        view
+        for view in suite_views(run)
+        if model in ("", view.model) and variant in ("", view.variant or BASE)
+    )
+    groups = {view.group for view in views}
+    compared = compared_run(run)
+    entries = tuple(entry for entry in compared.entries if group_of(entry) in groups)
+    return _Part(run, replace(compared, entries=entries), views, is_whole_run=views == suite_views(run))
+
+
+def make_sides(parts: Sequence[_Part], *, tolerance: float = TOLERANCE) -> Sides:
+    """Give each part a label: what differs between the parts, a letter where that is long."""
+    names = [_name(part) for part in parts]
+    labels, legend = list(map(_short, _differing(parts))), []
+    if len(set(labels)) < len(labels) or any(len(label) > MOST_LABEL for label in labels):
+        labels = [_letter(at) for at in range(len(parts))]
+        legend = [f"{label}: {name}" for label, name in zip(labels, names, strict=True)]
+    sides = [
+        Side(
+            label=label,
+            name=name,
+            run=None if part.is_baseline else part.run,
+            compared=part.compared,
+            suites=part.suites,
+            is_whole_run=part.is_whole_run,
+        )
+        for label, name, part in zip(labels, names, parts, strict=True)
+    ]
+    return Sides(sides, legend, tolerance=tolerance)
+
+
+def _short(text: str) -> str:
+    return one_line(text, MOST_NAME)
+
+
+def _name(part: _Part) -> str:
+    run = f"baseline {part.run.name}" if part.is_baseline else part.run.name
+    return _short(f"{run}, {part.who}" if part.who else run)
+
+
+def _differing(parts: Sequence[_Part]) -> list[str]:
+    """Name each part by its model, variant and run, as far as these differ."""
+    several_models = len({part.models for part in parts}) > 1
+    several_variants = len({part.variants for part in parts}) > 1
+    several_runs = len({(part.run.folder, part.is_baseline) for part in parts}) > 1
+    # One model in each of several runs names them: which run it is stands in the legend of the report.
+    by_who = len({(part.models, part.variants) for part in parts}) == len(parts)
+    labels = []
+    for part in parts:
+        who = part.models if several_models else ""
+        if several_variants:
+            who = model_label(who, part.variants) if who and part.variants != BASE else who or part.variants
+        labels.append(" ".join(filter(None, (who, _run_label(part) if several_runs and not by_who else ""))))
+    return labels if all(labels) else [part.who or _run_label(part) for part in parts]
+
+
+def _run_label(part: _Part) -> str:
+    """Name a run by when it started, and one with a name of its own, or a baseline, by that."""
+    if part.is_baseline:
+        return "baseline"
+    started = part.run.header.started_at
+    try:
+        moment = datetime.fromisoformat(started)
+    except ValueError:
+        return part.run.name
+    # Runs without a name of their own begin with the moment at which they started.
+    if not part.run.name.startswith(moment.strftime("%Y%m%d")):
+        return part.run.name
+    return f"{moment.astimezone():%d %b %H:%M}".lstrip("0")
+
+
+def _letter(number: int) -> str:
+    more, last = divmod(number, len(ascii_uppercase))
+    return f"{_letter(more - 1) if more else ''}{ascii_uppercase[last]}"
