@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from pytest_agenteval.processes.files import POSIX
 from pytest_agenteval.records.trial import Origin
 from pytest_agenteval.store.journal_writer import JournalWriter
-from pytest_agenteval.store.notes import NOTES, Note, change_note, mark_looked_at, read_notes, write_note
+from pytest_agenteval.store.notes import NOTES, Note, change_notes, mark_looked_at, read_notes, write_note
 from pytest_agenteval.store.run_folder import RunHeader, new_run
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.text.errors import UsageMistake
@@ -58,13 +58,13 @@ WRITER = """
 import sys
 from pathlib import Path
 from pytest_agenteval.records.plan import TrialKey
-from pytest_agenteval.store.notes import Note, change_note
+from pytest_agenteval.store.notes import Note, change_notes
 folder, name, count = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 for number in range(count):
     own = TrialKey("s", f"{name}{number}", "card", "rules", "", 1)
-    change_note(folder, own, lambda note: Note("", f"{name} " * 2000, number + 1))
+    change_notes(folder, [own], lambda key, note: Note("", f"{name} " * 2000, number + 1))
     both = TrialKey("s", "both", "card", "rules", "", 1)
-    change_note(folder, both, lambda note: Note("", note.comment + name))
+    change_notes(folder, [both], lambda key, note: Note("", note.comment + name))
 """
 
 
@@ -149,7 +149,7 @@ def test_a_mark_keeps_the_comment_and_an_empty_note_takes_both_away(tmp_path: Pa
 
     write_note(tmp_path, key(), Note())
     assert read_notes(tmp_path) == {}
-    change_note(tmp_path, key(), lambda note: note)
+    change_notes(tmp_path, [key()], lambda key, note: note)
     assert len((tmp_path / NOTES).read_bytes().splitlines()) == 3
 
 
@@ -164,7 +164,7 @@ def test_who_looked_at_an_earlier_attempt_has_not_looked_at_this_one(tmp_path: P
 
     run = load_run(folder)
 
-    assert [run.note(entry) for entry in run.entries] == [Note("", "wrong tool"), Note(SEEN, "too slow")]
+    assert [run.note(entry) for entry in run.entries] == [Note("", "wrong tool"), Note(SEEN, "too slow", 2)]
 
 
 def test_no_secret_gets_into_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,7 @@ from pytest_agenteval.records.trial import Origin, Trial, part_paid
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.session.planning.parametrization import UNNAMED, Case
 from pytest_agenteval.store.journal_entry import JournalEntry
-from pytest_agenteval.store.notes import NOTES, Note, add_notes
+from pytest_agenteval.store.notes import NOTES, Note, change_notes
 from pytest_agenteval.store.record_files import replace_json
 from pytest_agenteval.store.run_folder import HEADER, RunModel, read_header
 from pytest_agenteval.store.run_reader import Run, first_unreadable, load_run
@@ -252,7 +252,7 @@ def carry_notes(folder: Path, stored: Sequence[Path], regraded: bool) -> None:
             if note and after is not None and (regraded or _is_same(before, after, source)):
                 notes.setdefault(after.key, replace(note, attempt=after.attempt))
     if notes:
-        add_notes(folder, notes)
+        change_notes(folder, notes, lambda key, own: own or notes[key])
 
 
 def _is_same(before: JournalEntry, after: JournalEntry, source: Run) -> bool:

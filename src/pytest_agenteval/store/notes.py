@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -87,35 +87,34 @@ def write_note(folder: Path, key: TrialKey, note: Note) -> Note:
 
     An empty note takes the trial's note away. Raises UsageMistake if the folder cannot be written to.
     """
-    return change_note(folder, key, lambda _: note)
+    return change_notes(folder, [key], lambda key, before: note)[key]
 
 
 def mark_looked_at(folder: Path, key: TrialKey, attempt: int = 1) -> Note:
     """Mark an attempt of a trial as looked at just now; a comment stays. Raises as ``write_note`` does."""
-    return change_note(folder, key, lambda note: replace(note, looked_at=now(), attempt=attempt))
+    marked = change_notes(folder, [key], lambda key, note: replace(note, looked_at=now(), attempt=attempt))
+    return marked[key]
 
 
-def change_note(folder: Path, key: TrialKey, change: Callable[[Note], Note]) -> Note:
-    """Let ``change`` make a trial's new note of its present one, while no other process writes one.
+def change_notes(
+    folder: Path, keys: Iterable[TrialKey], change: Callable[[TrialKey, Note], Note]
+) -> dict[TrialKey, Note]:
+    """Let ``change`` make the new note of each trial of its present one, while no other process writes any.
 
-    Returns the new note as it was written. Raises UsageMistake if the folder cannot be written to.
+    Returns the new notes as they were written. Raises UsageMistake if the folder cannot be written to.
     """
-    path = folder / NOTES
+    path, after, lines = folder / NOTES, dict[TrialKey, Note](), []
     with _as_usage_mistakes(path), file_lock(path):
-        before = read_notes(folder).get(key, NO_NOTE)
-        note = change(before)
-        note = replace(note, comment=KNOWN_SECRETS.text(note.comment))
-        if note != before:
-            _append(path, _note_line(key, note))
-        return note
-
-
-def add_notes(folder: Path, notes: Mapping[TrialKey, Note]) -> None:
-    """Write the notes of trials that have none yet. Raises UsageMistake as ``write_note`` does."""
-    path = folder / NOTES
-    with _as_usage_mistakes(path), file_lock(path):
-        own = read_notes(folder)
-        _append(path, b"".join(_note_line(key, note) for key, note in notes.items() if key not in own))
+        before = read_notes(folder)
+        for key in keys:
+            own = before.get(key, NO_NOTE)
+            note = change(key, own)
+            after[key] = note = replace(note, comment=KNOWN_SECRETS.text(note.comment))
+            if note != own:
+                lines.append(_note_line(key, note))
+        if lines:
+            _append(path, b"".join(lines))
+    return after
 
 
 def copy_notes(source: Path, target: Path) -> None:

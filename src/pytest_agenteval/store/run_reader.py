@@ -103,12 +103,14 @@ class Run:
     def note(self, entry: JournalEntry) -> Note:
         """Give the note of a trial, an empty one if there is none.
 
-        A comment stays when the trial is run again, but whoever looked at an earlier attempt has not looked
-        at this one: then ``looked_at`` is empty.
+        A comment stays when the trial is run again, with the attempt that it is about; but whoever looked at
+        an earlier attempt has not looked at this one: then ``looked_at`` is empty.
         """
         note = self.notes.get(entry.key, NO_NOTE)
-        attempts = (entry.attempt, entry.origin.attempt if entry.origin else entry.attempt)
-        return note if note.attempt in attempts else replace(note, looked_at="")
+        # What a trial was taken over from, or graded again from, is what the agent did in this one.
+        if entry.origin is not None and note.attempt == entry.origin.attempt:
+            return replace(note, attempt=entry.attempt)
+        return note if note.attempt == entry.attempt else replace(note, looked_at="")
 
     def rows(self, rows: str = "trials") -> Iterator[dict[str, Any]]:
         """Give one flat dict for each of the run's ``trials``, ``grades``, ``calls`` or ``messages``.
