@@ -154,6 +154,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.store.journal_entry import NotRunTrial as NotRunTrial
     from pytest_agenteval.store.journal_entry import StartedAttempt as StartedAttempt
     from pytest_agenteval.store.journal_entry import TranscriptLocation as TranscriptLocation
+    from pytest_agenteval.store.journal_entry import TrialSpan as TrialSpan
     from pytest_agenteval.store.run_documents import SuiteLook as SuiteLook
     from pytest_agenteval.store.run_folder import Levels as Levels
     from pytest_agenteval.store.run_folder import PlannedGroup as PlannedGroup
@@ -162,6 +163,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.store.run_folder import RunHeader as RunHeader
     from pytest_agenteval.store.run_folder import RunModel as RunModel
     from pytest_agenteval.store.run_folder import RunPrices as RunPrices
+    from pytest_agenteval.store.run_folder import RunSession as RunSession
     from pytest_agenteval.store.run_folder import RunShards as RunShards
     from pytest_agenteval.store.run_folder import RunSuite as RunSuite
     from pytest_agenteval.store.run_reader import Run as Run
@@ -247,10 +249,11 @@ _NAMES = {
         "add_common_arguments ImportedRun make_project misshapen read_json read_text RecordedCall "
         "replace_imported_runs write_tool_cassette write_yaml"
     ),
-    "store.journal_entry": "JournalEntry NotRunTrial StartedAttempt TranscriptLocation",
+    "store.journal_entry": "JournalEntry NotRunTrial StartedAttempt TranscriptLocation TrialSpan",
     "store.run_documents": "SuiteLook",
     "store.run_folder": (
-        "Levels PlannedGroup RepetitionRule Resumption RunHeader RunModel RunPrices RunShards RunSuite"
+        "Levels PlannedGroup RepetitionRule Resumption RunHeader RunModel RunPrices RunSession RunShards "
+        "RunSuite"
     ),
     "store.run_reader": "load_run Run",
     "tasks.workspace": "OutsideWorkspace Workspace",

@@ -41,7 +41,7 @@ def run() -> Run:
     return load_run(STORED)
 
 
-LATER_KEYS = ("called_tools",)
+LATER_KEYS = ("called_tools", "turn_seconds")
 """What lines of finished trials did not have when the run was stored."""
 
 

@@ -272,6 +272,7 @@ class _TrialRun:
         self.recorder = Recorder(lambda: budget.time.at, plan.conditions.prices)
         self.output = CapturedOutput()
         self.started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self._began = monotonic()
         self.answer, self.digests = Answer(), Digests()
         self.before = self.after = Tree()
         self.limit = ""
@@ -563,6 +564,7 @@ class _TrialRun:
             started_at=self.started_at,
             seconds=self.seconds,
             uncharged_seconds=self.uncharged_seconds,
+            wall_seconds=monotonic() - self._began,
             tool_tape=_counts(*([] if self.tool_tape is None else [self.tool_tape])),
             chat_tape=_counts(*self.chat_tapes),
             output=self.output.output,

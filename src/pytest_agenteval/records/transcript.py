@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
+from math import inf
 from typing import Any, Literal
 
 from msgspec.structs import force_setattr
@@ -291,6 +292,17 @@ class Ask(Record, frozen=True):
     reasoning: str = ""
     model: str = ""
 
+    @property
+    def seconds(self) -> float | None:
+        """How long the reply took; None where nobody measured it.
+
+        An agent that returns its own transcript may know no times, or only when a reply came: then both are
+        equal, which no measured request has.
+        """
+        seconds = self.ended - self.started
+        # Whatever an agent returns as times may be infinite, or no number.
+        return seconds if 0 < seconds < inf else None
+
 
 def used_other_models(doubtful_events: Iterable[str]) -> bool:
     """Whether the agent called models of its own, and never the one that was named."""
@@ -325,6 +337,12 @@ class Transcript(Record, frozen=True):
     def models(self) -> tuple[str, ...]:
         """The models that the agent called by itself, as their replies name them, each once."""
         return models_of(self.asks)
+
+    @property
+    def turn_seconds(self) -> tuple[float, ...]:
+        """How long each reply took that was measured, rounded to milliseconds."""
+        seconds = [ask.seconds for ask in self.asks]
+        return tuple([round(each, 3) for each in seconds if each is not None])
 
     def usage_of(self, *kinds: str) -> Usage:
         """Give the usage of requests that are events of these kinds: to judges, or to a simulated user."""

@@ -114,6 +114,8 @@ class Trial(VersionedRecord, frozen=True):
 
     ``seconds`` is the time from the start of the agent to its end, without waiting for a slot. The limit does
     not count the ``uncharged_seconds`` of it: failed requests, back-off, imports, a busy process.
+    ``wall_seconds`` run from ``started_at`` to the trial's end, with its set-up and its graders; None where
+    that is unknown.
 
     ``label`` says whether the agent should act, ``acted`` whether it did. ``acted`` is None where the task
     has no label, or its suite does not define what acting is. ``split`` is None where it is unknown. ``paid``
@@ -150,6 +152,7 @@ class Trial(VersionedRecord, frozen=True):
     paid: Usage | None = None
     origin: Origin | None = None
     uncharged_seconds: float = 0.0
+    wall_seconds: float | None = None
 
     @classmethod
     def errored(cls, plan: Plan, error: ErrorDetails) -> Trial:

@@ -17,8 +17,8 @@ from pytest_agenteval.text.secret_forms import SHORTEST_NUMBER
 # Names that authors and users gave, and computed figures: neither holds texts of an agent.
 NAMES = ("key", "kind", "bucket", "tags", "file", "limit", "cause", "workspace", "label")
 FIGURES = (
-    "attempt", "ending", "score", "digests", "started_at", "seconds", "uncharged_seconds", "tool_tape",
-    "chat_tape", "acted",
+    "attempt", "ending", "score", "digests", "started_at", "seconds", "uncharged_seconds",
+    "wall_seconds", "tool_tape", "chat_tape", "acted",
 )  # fmt: skip
 
 

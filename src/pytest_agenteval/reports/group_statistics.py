@@ -9,14 +9,21 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from operator import attrgetter
 
-from msgspec.structs import replace
-
 from pytest_agenteval.compare.scoring.aggregates import pass_at_k, pass_hat_k, pass_rate, task_passed
 from pytest_agenteval.compare.scoring.intervals import Estimate, Interval, estimate_of_tasks
 from pytest_agenteval.records.evidence import CRASH, Grade
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.records.transcript import Figure, Usage, cost_figure, token_figure
+from pytest_agenteval.records.transcript import Figure
 from pytest_agenteval.records.trial import TapeCounts
+from pytest_agenteval.reports.resource_figures import (
+    ResourceFigures,
+    ResourceUse,
+    TurnTimes,
+    part_wall,
+    resource_use,
+    spent_by,
+    turn_times,
+)
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_folder import PlannedGroup
 
@@ -30,9 +37,8 @@ TaskName = tuple[str, str]
 
 # Reports of a hundred thousand trials wait for nothing else: these loops are the interpreter's own.
 _FULL, _LIMIT = attrgetter("full"), attrgetter("limit")
-_USAGE, _EARLIER, _JUDGE_ASKS = attrgetter("usage"), attrgetter("earlier"), attrgetter("judging.asks")
+_JUDGE_ASKS = attrgetter("judging.asks")
 _TOOL_TAPE, _CHAT_TAPE = attrgetter("tool_tape"), attrgetter("chat_tape")
-_INPUT, _OUTPUT, _COST = attrgetter("input_tokens"), attrgetter("output_tokens"), attrgetter("cost_usd")
 _COUNTS = attrgetter("hits"), attrgetter("misses"), attrgetter("recorded")
 
 
@@ -41,18 +47,6 @@ class Rate(FrozenValue, frozen=True):
 
     value: float
     tasks: int
-
-
-class ResourceUse(FrozenValue, frozen=True):
-    """What all attempts took, including those before the last.
-
-    An attempt with an unknown figure, or with a part of it unknown, adds one unknown part to the sum. An
-    attempt that started and never ended adds one to each sum.
-    """
-
-    tokens: Figure
-    cost: Figure
-    seconds: Figure
 
 
 class GroupStatistics(FrozenValue, frozen=True):
@@ -65,7 +59,8 @@ class GroupStatistics(FrozenValue, frozen=True):
     grades had no judge. ``unscored`` of the averaged trials lack a grade that only a judge gives: their
     scores rest on the other grades, and so do the passes of ``unproven`` trials, which a judge could undo;
     ``lacking`` counts such grades by grader. ``judging`` is what the judges took, which is no part of
-    ``spent``. ``interrupted`` of the trials that are ``not_run`` started, and never ended.
+    ``spent``. ``interrupted`` of the trials that are ``not_run`` started, and never ended. ``wall`` is the
+    time in which any of these trials ran.
     """
 
     name: str
@@ -95,6 +90,13 @@ class GroupStatistics(FrozenValue, frozen=True):
     judge_asks: int
     tools: TapeCounts
     chats: TapeCounts
+    wall: Figure
+    turns: TurnTimes
+
+    @property
+    def resources(self) -> ResourceFigures:
+        """What the group took: as a part of its run, which may have other groups."""
+        return ResourceFigures(self.wall, self.spent.tokens, self.spent.cost, self.spent.seconds, self.turns)
 
     @property
     def score(self) -> float | None:
@@ -120,10 +122,12 @@ def group_statistics(
     threshold: float = 1.0,
     interrupted: int = 0,
     is_offline: bool = False,
+    is_regraded: bool = False,
 ) -> GroupStatistics:
     """Work out the figures of a group; ``threshold`` is the mean score at which a task counts as passed.
 
-    ``interrupted`` trials started and never ended. ``is_offline`` says that the model is no LLM.
+    ``interrupted`` trials started and never ended. ``is_offline`` says that the model is no LLM,
+    ``is_regraded`` that another run's trials were graded again.
     """
     averaged = [entry for entry in entries if entry.ending != "errored" and entry.score is not None]
     tasks = group_by_task(averaged)
@@ -175,11 +179,13 @@ def group_statistics(
         ),
         lacking=Counter(grade.grader for _, grades in lacking_averaged for grade in grades),
         retried=sum([entry.attempts > 1 for entry in entries]),
-        spent=_spent(entries, interrupted, is_offline),
-        judging=_resource_use([entry.judging for entry in entries if entry.judging.asks]),
+        spent=spent_by(entries, interrupted, is_offline=is_offline),
+        judging=resource_use([entry.judging for entry in entries if entry.judging.asks]),
         judge_asks=sum(map(_JUDGE_ASKS, entries)),
         tools=_total_counts(list(map(_TOOL_TAPE, entries))),
         chats=_total_counts(list(map(_CHAT_TAPE, entries))),
+        wall=part_wall(entries, interrupted, is_regraded=is_regraded),
+        turns=turn_times(entries),
     )
 
 
@@ -227,37 +233,6 @@ def _tasks_passed(
         for kind, (count, passes) in {*alike}
     }
     return [decided[each] for each in alike]
-
-
-def _spent(entries: Sequence[JournalEntry], interrupted: int, is_offline: bool) -> ResourceUse:
-    """Add up what agents took; attempts that never ended are unknown parts of it."""
-    usages = list(map(_USAGE, entries))
-    # Few runs have attempts before the last: the others are added up without looking for them.
-    if any(map(_EARLIER, entries)):
-        usages = [usage for entry in entries for usage in (entry.usage, *entry.earlier)]
-    known = _resource_use(usages, sum([entry.seconds + entry.earlier_seconds for entry in entries]))
-    untimed = len([entry for entry in entries if not entry.seconds and entry.elapsed_seconds is None])
-    known = replace(known, seconds=known.seconds + Figure(0, untimed)) if untimed else known
-    unended = interrupted + sum(entry.unended_attempts for entry in entries if entry.attempts > 1)
-    if not unended:
-        return known
-    unknown = Figure(0, unended)
-    # An offline model whose ended trials took nothing took nothing in those that never ended either.
-    if is_offline and entries and not (known.tokens or known.cost):
-        return replace(known, seconds=known.seconds + unknown)
-    return ResourceUse(known.tokens + unknown, known.cost + unknown, known.seconds + unknown)
-
-
-def _resource_use(usages: Sequence[Usage], seconds: float | None = None) -> ResourceUse:
-    """Add up usages; without ``seconds`` the time is unknown, as that of judges is not measured."""
-    # In most runs all numbers are known, and plain ones are added much faster than figures.
-    read, written, costs = (list(map(figure, usages)) for figure in (_INPUT, _OUTPUT, _COST))
-    tokens_known, costs_known = None not in read and None not in written, None not in costs
-    return ResourceUse(
-        tokens=Figure(sum(read) + sum(written)) if tokens_known else sum(map(token_figure, usages), Figure()),
-        cost=Figure(sum(costs)) if costs_known else sum(map(cost_figure, usages), Figure()),
-        seconds=Figure(0, len(usages)) if seconds is None else Figure(seconds),
-    )
 
 
 def _total_counts(counts: Sequence[TapeCounts]) -> TapeCounts:

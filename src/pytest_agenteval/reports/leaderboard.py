@@ -9,7 +9,8 @@ from typing import Any
 
 from pytest_agenteval.compare.scoring.intervals import Interval, format_interval
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.reports.group_statistics import GroupStatistics, ResourceUse
+from pytest_agenteval.reports.group_statistics import GroupStatistics
+from pytest_agenteval.reports.resource_figures import ResourceUse
 from pytest_agenteval.reports.run_view import SuiteView, decisions_json, entries_by_group, suite_views
 from pytest_agenteval.reports.scorecard import (
     BrokenScorecard,

@@ -284,6 +284,7 @@ def _suite_view(run: Run, group: Group, entries: Sequence[JournalEntry]) -> Suit
         k=min(counts, default=1),
         threshold=(header or RunSuite(suite)).threshold,
         is_offline=is_offline,
+        is_regraded=bool(run.header.regraded),
     )
     trials: dict[str, list[JournalEntry]] = {part.bucket: [] for part in planned}
     for entry in entries:

@@ -118,10 +118,12 @@ class MarkedTest:
             raise
         except BaseException as broken:  # whatever ends a body: its kind decides how the trial ended
             raised = broken
+        seconds = time.monotonic() - began
         trial = replace(
             _trial_of_body(plan, raised),
             started_at=started_at,
-            seconds=time.monotonic() - began,
+            seconds=seconds,
+            wall_seconds=seconds,
             digests=_digests(self._item),
         )
         if fixture is not None:

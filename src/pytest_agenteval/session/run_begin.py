@@ -128,10 +128,8 @@ def _go_on_with_run(evals: EvalSession, info: RunInfo) -> None:
     today = {suite.name: suite for suite in _run_suites(evals, evals.selected)}
 
     def resumed(header: RunHeader) -> RunHeader:
-        earlier = tuple(each for each in header.resumed if each.at != info.resumed_at)
-        resumption = Resumption(info.resumed_at, info.command)
         known = tuple(today.get(suite.name, suite) for suite in header.suites)
-        return replace(header, suites=known, resumed=(*earlier, resumption), ended_at="", exit_status=None)
+        return replace(header.resumed_at(info.resumed_at, info.command), suites=known)
 
     change_header(info.folder, resumed)
     if evals.gates:

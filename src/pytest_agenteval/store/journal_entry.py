@@ -46,6 +46,13 @@ class TranscriptLocation(NamedTuple):
         return f"{self.file}:{self.offset}"
 
 
+class TrialSpan(NamedTuple):
+    """When an attempt at a trial ran: from ``started_at`` for ``seconds``, None where that is unknown."""
+
+    started_at: str
+    seconds: float | None
+
+
 # What a line has that does not mention tapes or digests.
 NO_DIGESTS = Digests()
 
@@ -63,6 +70,8 @@ class JournalEntry(Record, frozen=True, gc=False):
     this run paid for, None if that is all that agent, judges and simulated user used. ``origin`` is the run
     and attempt in which the agent acted, if it was not this attempt. ``called_tools`` names the tools that
     the agent called, each once; journals of earlier versions do not have it.
+    ``wall_seconds`` is None where it is unknown. ``turn_seconds`` are those of the replies whose time is
+    known. ``earlier_spans`` say when the finished attempts before this one ran.
     """
 
     key: TrialKey
@@ -101,6 +110,20 @@ class JournalEntry(Record, frozen=True, gc=False):
     uncharged_seconds: float = 0.0
     failed_checks: tuple[tuple[str, ...], ...] = ()
     called_tools: tuple[str, ...] = ()
+    wall_seconds: float | None = None
+    turn_seconds: tuple[float, ...] = ()
+    earlier_spans: tuple[TrialSpan, ...] = ()
+
+    @property
+    def turns_known(self) -> bool:
+        """Whether ``turn_seconds`` has every reply of a model; in older journals it has none."""
+        asks = self.usage.asks
+        return asks is not None and len(self.turn_seconds) >= asks
+
+    @property
+    def span(self) -> TrialSpan:
+        """When the trial ran."""
+        return TrialSpan(self.started_at, self.wall_seconds)
 
     @property
     def elapsed_seconds(self) -> float | None:
@@ -213,6 +236,7 @@ def finished_line(trial: Trial) -> Line:
         started_at=trial.started_at,
         seconds=trial.seconds,
         uncharged_seconds=trial.uncharged_seconds,
+        turn_seconds=trial.transcript.turn_seconds,
         digests=present(**asdict(trial.digests)),
         usage=usage_line(trial.usage),
         judging=events and usage_line(trial.judging),
@@ -225,6 +249,8 @@ def finished_line(trial: Trial) -> Line:
         line["acted"] = trial.acted
     if trial.paid is not None:
         line["paid"] = usage_line(trial.paid)
+    if trial.wall_seconds is not None:
+        line["wall_seconds"] = round(trial.wall_seconds, 3)
     return line
 
 
@@ -357,6 +383,8 @@ class FinishedLine(_KeyLine, tag="finished", frozen=True, gc=False, kw_only=True
     origin: Origin | None = None
     uncharged_seconds: Amount = 0.0
     called_tools: tuple[str, ...] = ()
+    wall_seconds: Amount | None = None
+    turn_seconds: tuple[Amount, ...] = ()
 
     def entry(self, key: TrialKey, transcripts: str) -> JournalEntry:
         """Make the entry of the line, which is of the trial ``key``; its transcript is in this file."""
@@ -410,6 +438,8 @@ class FinishedLine(_KeyLine, tag="finished", frozen=True, gc=False, kw_only=True
             uncharged_seconds=self.uncharged_seconds,
             failed_checks=self._failed_checks(),
             called_tools=tuple(map(intern, self.called_tools)),
+            wall_seconds=self.wall_seconds,
+            turn_seconds=self.turn_seconds,
         )
 
     def _failed_checks(self) -> tuple[tuple[str, ...], ...]:

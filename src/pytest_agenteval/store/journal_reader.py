@@ -141,8 +141,13 @@ def _last_attempt(attempts: list[JournalEntry], starts: Collection[_Start]) -> J
             known.add(_source(entry))
         before.append(entry)
     attempts_made -= len(attempts) - 1 - len(before)
-    earlier, seconds = tuple(entry.usage for entry in before), sum(entry.seconds for entry in before)
-    return replace(last, attempts=attempts_made, earlier=earlier, earlier_seconds=seconds)
+    return replace(
+        last,
+        attempts=attempts_made,
+        earlier=tuple(entry.usage for entry in before),
+        earlier_seconds=sum(entry.seconds for entry in before),
+        earlier_spans=tuple(entry.span for entry in before if entry.origin is None),
+    )
 
 
 def _source(entry: JournalEntry) -> tuple[str, int]:

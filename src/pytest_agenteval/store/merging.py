@@ -384,6 +384,7 @@ def _joined_header(runs: Sequence[Run]) -> RunHeader:
         # It names processes by their journals, which have other names in the joined run.
         died=(),
         resumed=_each(headers, lambda header: header.resumed, lambda resumption: resumption.at),
+        sessions=tuple(session for header in headers for session in header.all_sessions),
         record=_one([header.record for header in headers]),
         record_chat=_one([header.record_chat for header in headers]),
         repetition_rule=next((header.repetition_rule for header in headers if header.repetition_rule), None),

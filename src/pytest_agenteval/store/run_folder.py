@@ -146,6 +146,13 @@ class Resumption(Record, frozen=True, forbid_unknown_fields=False):
     command: tuple[str, ...] = ()
 
 
+class RunSession(Record, frozen=True, forbid_unknown_fields=False):
+    """One pytest that worked on a run; ``ended_at`` is empty while it works, and where it was killed."""
+
+    started_at: str
+    ended_at: str = ""
+
+
 class RunHeader(Record, frozen=True, forbid_unknown_fields=False):
     """When, how and with what a run was made.
 
@@ -158,7 +165,8 @@ class RunHeader(Record, frozen=True, forbid_unknown_fields=False):
     all parts. ``ended_at`` is empty and ``exit_status`` None until the run has ended. ``resumed`` lists when
     it was resumed; ``reused`` names the runs whose finished trials it has taken over. ``user`` is the id of
     the model that simulated users. ``died`` names the processes that died during the run, as its journals do
-    (``gw0-4711``).
+    (``gw0-4711``). ``sessions`` are those before the run was resumed last, and those of merged runs;
+    ``all_sessions`` gives all.
     """
 
     started_at: str
@@ -186,13 +194,38 @@ class RunHeader(Record, frozen=True, forbid_unknown_fields=False):
     reused: tuple[str, ...] = ()
     user: str = ""
     died: tuple[str, ...] = ()
+    sessions: tuple[RunSession, ...] = ()
+
+    @property
+    def all_sessions(self) -> tuple[RunSession, ...]:
+        """Every pytest that worked on the run: in turn where it was resumed, side by side where merged."""
+        starts = [self.started_at, *(resumption.at for resumption in self.resumed)]
+        # Before sessions were stored, only the end of the last one was known, and none of merged runs.
+        if not self.sessions and self.command[:2] == ("agenteval", "merge"):
+            return (RunSession(self.started_at),)
+        earlier = self.sessions or tuple(map(RunSession, starts[:-1]))
+        own = RunSession(starts[-1], self.ended_at)
+        # Nothing ran while runs were merged: the last start is that of one of the merged sessions.
+        return earlier if own.started_at in {each.started_at for each in earlier} else (*earlier, own)
+
+    def resumed_at(self, moment: str, command: tuple[str, ...]) -> RunHeader:
+        """Give the header of the run while a pytest resumes it; each of its processes may do so."""
+        is_again = any(each.at == moment for each in self.resumed)
+        return replace(
+            self,
+            resumed=(*(each for each in self.resumed if each.at != moment), Resumption(moment, command)),
+            sessions=self.sessions if is_again else self.all_sessions,
+            ended_at="",
+            exit_status=None,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Give the header as JSON values; without what most runs do not have: a rule, looks, shards."""
         fields = Record.to_json(self)
         fields |= {"models": [model.to_json() for model in self.models]}
         fields |= {"judges": [judge.to_json() for judge in self.judges]}
-        rare = ("held_out_looks", "repetition_rule", "prices", "shards", "resumed", "reused", "user", "died")
+        rare = ["held_out_looks", "repetition_rule", "prices", "shards", "resumed", "sessions", "reused"]
+        rare += ["user", "died"]
         for name in rare:
             if not fields[name]:
                 del fields[name]

@@ -138,6 +138,13 @@ FINISHED = object_schema(
     }
     | {"message": {**TEXT, "description": "cut at 300 characters"}, "started_at": TEXT, "seconds": NUMBER}
     | {"uncharged_seconds": {**NUMBER, "description": "what of the seconds the trial's limit does not count"}}
+    | {"wall_seconds": {**NUMBER, "description": "from started_at to the end, with set-up and graders"}}
+    | {
+        "turn_seconds": {
+            **list_schema(NUMBER),
+            "description": "how long replies of models took; fewer than usage.asks: others are unknown",
+        }
+    }
     | {"traceback": {**TEXT, "description": "its last lines, 600 characters at most"}}
     | {
         "digests": object_schema(
@@ -274,6 +281,10 @@ HEADER = published(
             "reused": {**list_schema(TEXT), "description": "runs whose finished trials were taken over"},
             "died": list_schema(TEXT),
             "resumed": list_schema(object_schema({"at": TEXT}, {"command": list_schema(TEXT)})),
+            "sessions": {
+                **list_schema(object_schema({"started_at": TEXT, "ended_at": TEXT}, {})),
+                "description": "pytests before the one that resumed the run last, or those of merged runs",
+            },
         },
     ),
 )

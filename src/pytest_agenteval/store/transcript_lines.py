@@ -154,6 +154,7 @@ def read_trial(entry: JournalEntry, line: Line, text_of: TextOf) -> Trial:
         entry.paid,
         entry.origin,
         entry.uncharged_seconds,
+        entry.wall_seconds,
     )
     _typed(tuple[str, ...], (trial.message, trial.traceback, trial.output, trial.log), "texts")
     return trial
