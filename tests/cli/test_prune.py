@@ -13,10 +13,9 @@ import pytest
 
 from pytest_agenteval.cli.main import main
 from pytest_agenteval.records.plan import TrialKey
-from pytest_agenteval.session.run_signals import HOLD_FILE
 from pytest_agenteval.store.notes import Note, mark_looked_at, write_note
 from pytest_agenteval.store.pruning import plan_pruning, remove_run
-from pytest_agenteval.store.run_folder import Resumption, RunHeader, list_runs, new_run
+from pytest_agenteval.store.run_folder import HOLD_FILE, Resumption, RunHeader, list_runs, new_run
 
 HOLD = """
 import sys

@@ -57,6 +57,27 @@ def test_whoever_is_killed_holds_nothing(tmp_path: Path) -> None:
     third.communicate("")
 
 
+def test_whoever_looks_whether_it_is_held_changes_nothing(tmp_path: Path) -> None:
+    """Not the file that a killed process left, nor what a process does that takes the lock meanwhile."""
+    path = tmp_path / ".held"
+    look = PresenceLock(path)
+    assert not look.is_held()
+    assert not path.exists()
+    first = holder(path, "hold")
+    assert look.is_held()
+    os.kill(first.pid, signal.SIGKILL)
+    first.communicate()
+    path.write_text("41")
+    before = path.stat()
+    assert not look.is_held()
+    assert (path.stat().st_ino, path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    for _ in range(3):
+        other = holder(path, "claim")
+        assert (other.said, look.is_held()) == ("True", True)  # type: ignore[attr-defined]
+        other.communicate("")
+        assert path.read_text() == "41"
+
+
 def test_a_folder_that_is_gone_holds_up_nobody(tmp_path: Path) -> None:
     """The run's folder may be removed before its process lets go."""
     path = tmp_path / ".held"

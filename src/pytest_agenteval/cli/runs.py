@@ -34,7 +34,14 @@ from pytest_agenteval.processes.files import PresenceLock
 from pytest_agenteval.reports.run_list import RunListDocument, listed_run, run_list_table
 from pytest_agenteval.reports.tables import table_lines
 from pytest_agenteval.store.pruning import Pruning, left_behind, plan_pruning, remove_run
-from pytest_agenteval.store.run_folder import RunFolder, list_runs, read_header_or_name, read_json, whole_runs
+from pytest_agenteval.store.run_folder import (
+    HOLD_FILE,
+    RunFolder,
+    list_runs,
+    read_header_or_name,
+    read_json,
+    whole_runs,
+)
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.tasks.file_names import holds_baseline
 from pytest_agenteval.text.errors import UsageMistake, nearest_names
@@ -90,9 +97,6 @@ def prune(args: argparse.Namespace) -> int:
 
 
 def _lock_file(folder: Path) -> PresenceLock:
-    # Imported here, since it imports pytest, which the other lists do not need.
-    from pytest_agenteval.session.run_signals import HOLD_FILE
-
     return PresenceLock(folder / HOLD_FILE)
 
 

@@ -15,8 +15,7 @@ from pytest_agenteval.processes.captured_output import is_captured
 from pytest_agenteval.processes.files import PresenceLock
 from pytest_agenteval.processes.process_groups import is_running
 from pytest_agenteval.session.stash import held_run_key
-
-HOLD_FILE = ".held"
+from pytest_agenteval.store.run_folder import HOLD_FILE
 
 DEAD_WORKERS = "lost"  # the file in a run's folder that names the workers that died
 BUDGET_FILES = "budget-*.json"  # the files in a run's folder in which its processes add up what they pay

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import chain
 from operator import attrgetter, itemgetter
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from msgspec.structs import replace
 
@@ -51,24 +51,54 @@ class Journal:
 
         ``of_task`` says which tasks are needed: those of others may be missing.
         """
-        # ``JournalWriter`` names both files after the process.
-        transcripts = path.name.replace("journal-", "transcripts-", 1)
-        started, number = self._started.setdefault(path.name, []), 1
+        number = 1
         with path.open("rb") as file:
             while raws := file.readlines(MOST_READ):
-                for at, line in enumerate(read_journal_lines(raws, path, number, of_task)):
-                    if isinstance(line, FinishedLine):
-                        key = line.key
-                        entry = line.entry(key, transcripts)
-                        if self._finished.setdefault(key, entry) is not entry:
-                            self._add_later(entry, f"{path.name}:{number + at}")
-                    elif isinstance(line, StartedLine):
-                        started.append(line)
-                    elif isinstance(line, NotRunLine):
-                        self._not_run[line.key] = NotRunTrial(line.key, line.cause, line.reason)
-                    elif line is not None and raws[at].strip():
-                        self.odd.append(f"{path.name}:{number + at}: left out: {line}")
+                self.add(path, number, raws, of_task)
                 number += len(raws)
+
+    def add(
+        self, path: Path, first: int, raws: Sequence[bytes], of_task: Callable[[str], bool] | None = None
+    ) -> None:
+        """Add lines of one process's journal, from number ``first`` on; a journal's lines come in order."""
+        # ``JournalWriter`` names both files after the process.
+        transcripts = path.name.replace("journal-", "transcripts-", 1)
+        started = self._started.setdefault(path.name, [])
+        for at, line in enumerate(read_journal_lines(raws, path, first, of_task)):
+            if isinstance(line, FinishedLine):
+                key = line.key
+                entry = line.entry(key, transcripts)
+                if self._finished.setdefault(key, entry) is not entry:
+                    self._add_later(entry, f"{path.name}:{first + at}")
+            elif isinstance(line, StartedLine):
+                started.append(line)
+            elif isinstance(line, NotRunLine):
+                self._not_run[line.key] = NotRunTrial(line.key, line.cause, line.reason)
+            elif line is not None and raws[at].strip():
+                self.odd.append(f"{path.name}:{first + at}: left out: {line}")
+
+    @classmethod
+    def joined(cls, journals: Iterable[Journal]) -> Self:
+        """Merge journals of single processes, in the order of their files' names; these stay as they are.
+
+        It is as if one journal had read all files, since lines of two files are never equal: each names the
+        file of its transcript.
+        """
+        whole = cls()
+        for part in journals:
+            shared = whole._finished.keys() & part._finished.keys()
+            for key in shared:
+                later = whole._later.setdefault(key, [])
+                later += (part._finished[key], *part._later.get(key, ()))
+            whole._later |= {key: [*later] for key, later in part._later.items() if key not in shared}
+            earlier = {key: whole._finished[key] for key in shared}
+            whole._finished |= part._finished
+            whole._finished |= earlier
+            for name, lines in part._started.items():
+                whole._started.setdefault(name, []).extend(lines)
+            whole._not_run |= part._not_run
+            whole.odd += part.odd
+        return whole
 
     def _add_later(self, entry: JournalEntry, where: str) -> None:
         later = self._later.setdefault(entry.key, [])

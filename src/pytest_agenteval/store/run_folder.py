@@ -251,6 +251,7 @@ def read_planned(data: Mapping[str, Any]) -> tuple[PlannedGroup, ...]:
 ROOT = Path(".agenteval") / "runs"
 HEADER = "run.json"
 PLANNED = "planned.json"
+HOLD_FILE = ".held"  # locked by the processes that are at work on the run
 LATEST = "latest"
 MOST_LABEL = 40
 

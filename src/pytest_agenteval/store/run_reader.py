@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.store.transcript_lines import TextIndex
 
 MOST_UNREADABLE = 10
+JOURNALS = "journal-*.jsonl"
 
 
 class Run:
@@ -61,11 +62,12 @@ class Run:
         looks: tuple[SuiteLook, ...] = (),
         not_run: tuple[NotRunTrial, ...] = (),
         notes: Mapping[TrialKey, Note] = NO_NOTES,
+        texts: TextIndex | None = None,
     ) -> None:
         self.folder, self.header, self.planned = folder, header, planned
         self.entries, self.begun, self.odd = entries, begun, odd
         self.looks, self.not_run, self.notes = looks, not_run, notes
-        self._texts: TextIndex | None = None
+        self._texts = texts
 
     @property
     def name(self) -> str:
@@ -98,7 +100,7 @@ class Run:
     @property
     def has_checksums(self) -> bool:
         """Whether damage to the journals would be noticed; those of earlier versions have no checksums."""
-        return all(has_checksums(path) for path in self.folder.glob("journal-*.jsonl"))
+        return all(has_checksums(path) for path in self.folder.glob(JOURNALS))
 
     def note(self, entry: JournalEntry) -> Note:
         """Give the note of a trial, an empty one if there is none.
@@ -213,19 +215,42 @@ def load_tasks(folder: Path, of_task: Callable[[str], bool] | None = None) -> Ru
 
     ``odd`` names all the same what is damaged.
     """
-    (header, header_problem), journal = read_header_or_name(folder), Journal()
+    journal = Journal()
     # Everything that is made here stays, so looking for garbage would find none.
     with garbage_collection_paused():
-        for path in sorted(folder.glob("journal-*.jsonl")):
+        documents = read_documents(folder)
+        for path in sorted(folder.glob(JOURNALS)):
             journal.read(path, of_task)
-        planned, plan_problem = _read_plan(folder / PLANNED)
-        planned, looks, looks_problem = _after_looks(folder, header, planned)
-        problems = (*filter(None, (header_problem, plan_problem, looks_problem)), *journal.odd)
-        entries, begun = journal.merged()
-        odd: list[str] = []
-        notes = read_notes(folder, odd)
-        problems = (*problems, *odd)
-        return Run(folder, header, planned, entries, begun, problems, looks, journal.not_run(), notes)
+        return run_of(folder, documents, journal)
+
+
+class RunDocuments(NamedTuple):
+    """What a run's folder holds beside its journals; ``problems`` name what of it could not be read."""
+
+    header: RunHeader
+    planned: tuple[PlannedGroup, ...]
+    looks: tuple[SuiteLook, ...]
+    problems: tuple[str, ...]
+    notes: Mapping[TrialKey, Note]
+    note_problems: tuple[str, ...]
+
+
+def read_documents(folder: Path) -> RunDocuments:
+    """Read header, plan, looks and notes of a run; raises UsageMistake where the folder is no run."""
+    header, header_problem = read_header_or_name(folder)
+    planned, plan_problem = _read_plan(folder / PLANNED)
+    planned, looks, looks_problem = _after_looks(folder, header, planned)
+    problems, note_problems = filter(None, (header_problem, plan_problem, looks_problem)), list[str]()
+    notes = read_notes(folder, note_problems)
+    return RunDocuments(header, planned, looks, tuple(problems), notes, tuple(note_problems))
+
+
+def run_of(folder: Path, documents: RunDocuments, journal: Journal, texts: TextIndex | None = None) -> Run:
+    """Make the run of what was read of its folder; ``texts`` are those that were found before."""
+    header, planned, looks, problems, notes, note_problems = documents
+    entries, begun = journal.merged()
+    unreadable = (*problems, *journal.odd, *note_problems)
+    return Run(folder, header, planned, entries, begun, unreadable, looks, journal.not_run(), notes, texts)
 
 
 def _after_looks(

@@ -251,28 +251,20 @@ def _read_grade(grade: Grade, more: Line) -> Grade:
 class TextIndex:
     """Finds texts by digest; the files are searched when the first text is needed.
 
-    Only places stay in memory, not texts.
+    Only places stay in memory, not texts. Where a text is missing, what was added to the files since then is
+    searched: the run may be going on.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._places: dict[str, tuple[Path, int]] | None = None
+        self._places: dict[str, tuple[Path, int]] = {}
+        self._searched: dict[Path, int] = {}
 
     def text(self, digest: str) -> str:
         """Return a text; raises TranscriptLost if it is missing."""
-        if self._places is None:
-            places: dict[str, tuple[Path, int]] = {}
+        if digest not in self._places:
             for path in sorted(self._folder.glob("texts-*.jsonl")):
-                offset = 0
-                with path.open("rb") as file:
-                    for raw in file:
-                        # A crash may have left half a line.
-                        with suppress(ValueError, KeyError, TypeError):
-                            # Each process stores its own texts, so a text may be in several files.
-                            places.setdefault(read_intact_line(raw)["d"], (path, offset))
-                        offset += len(raw)
-            # Only when all files were read: if one cannot be opened now, the next call reads them again.
-            self._places = places
+                self._search(path)
         if digest not in self._places:
             raise TranscriptLost(
                 f"{self._folder}: the text {digest} is missing or damaged: was a texts-*.jsonl changed?"
@@ -282,3 +274,18 @@ class TextIndex:
             file.seek(offset)
             text: str = read_intact_line(file.readline())["t"]
         return text
+
+    def _search(self, path: Path) -> None:
+        """Note the places of texts that were added to a file; an OSError leaves them for the next call."""
+        offset = self._searched.get(path, 0)
+        with path.open("rb") as file:
+            file.seek(offset)
+            for raw in file:
+                # A crash may have left half a line.
+                with suppress(ValueError, KeyError, TypeError):
+                    # Each process stores its own texts, so a text may be in several files.
+                    self._places.setdefault(read_intact_line(raw)["d"], (path, offset))
+                offset += len(raw)
+                # The end of half a line may still be written: it is read again.
+                if raw.endswith(b"\n"):
+                    self._searched[path] = offset
