@@ -278,7 +278,16 @@ def _trial_row(trial: PageTrial) -> Fields:
     }
 
 
-SCRIPTS = ("vendor/preact-htm.js", "text.js", "data.js", "charts.js", "trial.js", "list.js", "app.js")
+SCRIPTS = (
+    "vendor/preact-htm.js",
+    "text.js",
+    "data.js",
+    "charts.js",
+    "pictures.js",
+    "trial.js",
+    "list.js",
+    "app.js",
+)
 """Scripts of the page, in the order in which they are one: each uses what stands before it."""
 
 
@@ -332,7 +341,7 @@ def write_html(path: Path, source: ReportSource) -> None:
                 boards=[table for board in boards for table in _tables(board)],
                 figure=format_figure,
                 ends=format_ends,
-                style=page_file("kit.css") + page_file("page.css"),
+                style=page_file("kit.css") + page_file("page.css") + page_file("pictures.css"),
                 script=script,
                 # The page's Content-Security-Policy allows this one script, by its digest, and no other.
                 script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),

@@ -322,6 +322,17 @@ class MessageView(FrozenValue, frozen=True):
     seconds: float | None = None
 
 
+class AskView(FrozenValue, frozen=True):
+    """When a reply was requested and when it came, in seconds since the trial began; see ``Ask``."""
+
+    turn: int
+    started: float
+    ended: float
+    first_token_s: float | None
+    finish: str
+    model: str
+
+
 class VoteView(FrozenValue, frozen=True):
     """What one judge found, each dimension from 0 to 1, None where it could not tell, or its ``problem``."""
 
@@ -400,6 +411,7 @@ class TrialView(FrozenValue, frozen=True):
     log: str
     workspace: str
     split: Split | None = None
+    asks: tuple[AskView, ...] = ()
 
 
 def judges_disagree(grades: Iterable[Grade]) -> bool:
@@ -436,6 +448,7 @@ def trial_view(trial: Trial) -> TrialView:
         "files": tuple(file_changes(trial.outcome)),
         "files_left_out": max(0, changed - MOST_FILES),
         "events": trial.transcript.events,
+        "asks": tuple(_view(AskView, ask) for ask in trial.transcript.asks),
     }
     return _view(TrialView, trial, **own)
 

@@ -65,9 +65,9 @@ def test_scripts_make_no_markup_and_ask_for_nothing(name):
 def test_our_scripts_stay_small():
     """The page's own scripts are a weight in every report, whose comments do not count."""
     lines = [line.strip() for name in SCRIPTS for line in _text(name).splitlines()]
-    assert sum(len(line.encode()) + 1 for line in lines if not line.startswith("//")) < 51_000
+    assert sum(len(line.encode()) + 1 for line in lines if not line.startswith("//")) < 76_000
 
 
 def test_style_asks_for_nothing():
     """The style sheets name no file and no address."""
-    assert not re.search(r"url\(|@import", _text("kit.css") + _text("page.css"))
+    assert not re.search(r"url\(|@import", _text("kit.css") + _text("page.css") + _text("pictures.css"))
