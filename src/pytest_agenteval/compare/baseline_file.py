@@ -29,6 +29,9 @@ from pytest_agenteval.text.redaction import KNOWN_SECRETS
 # A baseline holds no transcripts.
 NOWHERE = TranscriptLocation("", 0, 0)
 
+# The file does not say how many replies an agent had in the seconds that it took.
+UNCOUNTED_REPLIES = replace(NO_USAGE, asks=None, attempts=None)
+
 # Digests that are usually the same for all tasks of an agent and model: they are written once, above the
 # tasks.
 SHARED = ("prompt", "settings", "tools", "model", "code")
@@ -168,7 +171,7 @@ def _entries_of(line: TaskLine, spent: SpentLine, shared: Mapping[str, str]) -> 
         digests = line.digests[place] if line.digests else None
         # The file has only the sum of tokens, which takes the place of those of the input. It is unknown for
         # a trial whose process died, of which nothing is known.
-        known = UNSEEN_USAGE if tokens is None else NO_USAGE
+        known = UNSEEN_USAGE if tokens is None else UNCOUNTED_REPLIES if seconds else NO_USAGE
         yield JournalEntry(
             key=TrialKey(**_task_of(line), repetition=number),
             attempt=1,

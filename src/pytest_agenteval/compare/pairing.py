@@ -16,7 +16,7 @@ from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.prompts import FIRST_MESSAGE, SYSTEM_PROMPT, TOOL_LIST, sent_texts
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.records.transcript import Transcript
-from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.store.journal_entry import JournalEntry, StartedAttempt
 from pytest_agenteval.store.run_documents import SuiteLook
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.errors import UsageMistake, nearest_names
@@ -136,7 +136,7 @@ def pool_runs(sides: Sequence[ComparedRun]) -> ComparedRun:
     )
 
 
-def group_of(entry: JournalEntry) -> tuple[str, str, str]:
+def group_of(entry: JournalEntry | StartedAttempt) -> tuple[str, str, str]:
     """Give the suite, model and variant of a trial."""
     return entry.key.suite, entry.key.model, entry.key.variant
 

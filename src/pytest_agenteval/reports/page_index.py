@@ -19,6 +19,7 @@ from pytest_agenteval.reports.comparison_report import basis_lines
 from pytest_agenteval.reports.comparison_text import headline, verdict_text
 from pytest_agenteval.reports.group_statistics import GroupStatistics
 from pytest_agenteval.reports.report_source import ReportSource
+from pytest_agenteval.reports.resource_figures import ResourceFigures
 from pytest_agenteval.reports.run_view import RunView, SuiteView, view_of, worst_first
 from pytest_agenteval.reports.run_warnings import run_warnings
 from pytest_agenteval.reports.sides import Lane, Side, Sides
@@ -163,11 +164,25 @@ def figures_row(row: GroupStatistics) -> Fields:
         "passed": row.pass_1.value if row.pass_1 else None,
         "tasks_passed": row.tasks_passed,
         "tasks_decided": row.tasks_decided,
-        "tokens": row.spent.tokens.known_part,
-        "tokens_unknown": row.spent.tokens.unknown,
-        "usd": row.spent.cost.known_part,
-        "usd_unknown": row.spent.cost.unknown,
-        "seconds": row.spent.seconds.known_part,
+        **_resources(row.resources),
+    }
+
+
+def _resources(figures: ResourceFigures) -> Fields:
+    """Give what was taken; beside each sum stands the number of its unknown parts."""
+    return {
+        "tokens": figures.tokens.known_part,
+        "tokens_unknown": figures.tokens.unknown,
+        "usd": figures.cost.known_part,
+        "usd_unknown": figures.cost.unknown,
+        "seconds": figures.seconds.known_part,
+        "seconds_unknown": figures.seconds.unknown,
+        "wall": figures.wall.known_part,
+        "wall_unknown": figures.wall.unknown,
+        "turns": figures.turns.count,
+        "turns_unknown": figures.turns.unknown,
+        "p50": figures.turns.p50,
+        "p95": figures.turns.p95,
     }
 
 
@@ -177,10 +192,7 @@ def side_figures(side: Side) -> Fields:
     rows = [figures_row(total) for total in totals]
     counts = ("tasks", "trials", "planned", "errored", "not_run", "tasks_passed", "tasks_decided")
     sums: Fields = {name: sum(row[name] for row in rows) for name in counts}
-    for name in ("tokens", "usd", "seconds"):
-        known = [row[name] for row in rows if row[name] is not None]
-        sums[name] = sum(known) if known else None
-    sums |= {name: sum(row[name] for row in rows) for name in ("tokens_unknown", "usd_unknown")}
+    sums |= _resources(side.resources)
     # Scores of different suites are on scales of their own, and have no mean.
     alone = rows[0] if len(rows) == 1 else dict.fromkeys(("score", "low", "high", "passed"))
     scores = {name: alone[name] for name in ("score", "low", "high", "passed")}

@@ -10,11 +10,12 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import chain
 from operator import attrgetter
+from typing import Any
 
 from msgspec.structs import replace
 
+from pytest_agenteval.compare.pairing import group_of
 from pytest_agenteval.compare.scoring.intervals import quantile
-from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import Figure, Usage, cost_figure, token_figure
 from pytest_agenteval.store.journal_entry import JournalEntry, StartedAttempt, TrialSpan
@@ -67,6 +68,26 @@ class ResourceFigures(FrozenValue, frozen=True):
     seconds: Figure
     turns: TurnTimes
 
+    def to_json(self) -> dict[str, Any]:
+        """Give the figures under the names that ``agenteval report --json`` has for them.
+
+        What is unknown of a sum is counted beside it; a sum of which nothing is known is None.
+        """
+        return {
+            "tokens": self.tokens.known_part,
+            "tokens_untold": self.tokens.unknown,
+            "cost_usd": self.cost.known_part,
+            "unpriced": self.cost.unknown,
+            "seconds": self.seconds.known_part,
+            "untimed": self.seconds.unknown,
+            "wall_seconds": self.wall.known_part,
+            "wall_untimed": self.wall.unknown,
+            "turns": self.turns.count,
+            "turns_untimed": self.turns.unknown,
+            "turn_p50": self.turns.p50,
+            "turn_p95": self.turns.p95,
+        }
+
 
 def resource_figures(
     entries: Sequence[JournalEntry],
@@ -82,10 +103,11 @@ def resource_figures(
     """
     offline = {model.name for model in header.models if model.offline} if header else set()
     # An entry counts the attempts at its own trial that never ended.
-    interrupted = Counter(map(_group, {each.key for each in begun} - {entry.key for entry in entries}))
+    ended = {entry.key for entry in entries}
+    interrupted = Counter({each.key: group_of(each) for each in begun if each.key not in ended}.values())
     groups: dict[tuple[str, str, str], list[JournalEntry]] = {group: [] for group in interrupted}
     for entry in entries:
-        groups.setdefault(_group(entry.key), []).append(entry)
+        groups.setdefault(group_of(entry), []).append(entry)
     # Added up as the suites of a report are, so that both have equal sums.
     spent = [
         spent_by(of_group, interrupted[group], is_offline=group[1] in offline)
@@ -98,10 +120,6 @@ def resource_figures(
         wall = part_wall(entries, interrupted.total(), is_regraded=is_regraded)
     tokens, cost, seconds = (sum(map(figure, spent), Figure()) for figure in _SUMS)
     return ResourceFigures(wall, tokens, cost, seconds, turn_times(entries))
-
-
-def _group(key: TrialKey) -> tuple[str, str, str]:
-    return key.suite, key.model, key.variant
 
 
 def spent_by(

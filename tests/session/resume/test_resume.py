@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import signal
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
+from pytest_agenteval.records.transcript import Figure
+from pytest_agenteval.reports.resource_figures import run_wall
 from pytest_agenteval.store.run_folder import read_header
 from pytest_agenteval.store.run_reader import load_run
 from tests.journals import junit, properties, run_folder
@@ -60,6 +63,8 @@ def test_a_killed_run_goes_on(pytester: pytest.Pytester, workers: int) -> None:
         task["id"]: (2, 2) if task["id"] in in_flight else (1, 1) for task in TASKS
     }
     assert (stored.odd, stored.begun, len(stored.header.resumed)) == ((), (), 1)
+    # Nobody knows how long a pytest ran that was killed.
+    assert (run_wall(stored.header).unknown, run_wall(stored.header).known > 0) == (1, True)
     cases = {name.partition("[")[0]: properties(case) for name, case in junit(root / "j.xml").items()}
     assert {name for name, each in cases.items() if each.get("agenteval.taken_over") == "resumed"} == {
         "t0",
@@ -99,6 +104,10 @@ def test_ctrl_c_names_the_way_to_go_on(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["*::t0?scripted-1? PASSED 1.00 resumed*", "*::t4?scripted-1? PASSED 1.00 *"])
     header = read_header(run_folder(root))
     assert (header.started_at, len(header.resumed), header.exit_status) == (began, 2, 0)
+    ends = [(each.started_at, each.ended_at) for each in header.all_sessions]
+    sessions = [tuple(map(datetime.fromisoformat, each)) for each in ends]
+    took = sum((end - start).total_seconds() for start, end in sessions)
+    assert (len(sessions), run_wall(header)) == (3, Figure(pytest.approx(took)))
     attempts = {entry.key.task: entry.attempts for entry in load_run(run_folder(root)).entries}
     interrupted_last = [1] * 4 + [2] * 5 + [1] * 3
     assert [attempts[f"t{n}"] for n in range(12)] == interrupted_last
