@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agenteval.graders.answers import AnswerContains, AnswerJson, AnswerMatches
+from pytest_agenteval.graders.matchers import matcher_of
 from tests.graders.sample_evidence import files_evidence
 
 SCHEMA = {
@@ -57,11 +58,23 @@ def test_no_answer_scores_0(answer: str) -> None:
         assert grader.grade(files_evidence(answer=answer)).score == 0.0
 
 
-def test_a_missing_match_shows_the_answer() -> None:
-    """Both sides of the miss stand in the reason."""
-    assert AnswerMatches(["^[0-9]+$"]).grade(files_evidence(answer="forty")).rationale == (
-        "no: the answer matches '^[0-9]+$' (expected a match of '^[0-9]+$', found 'forty')"
-    )
+@pytest.mark.parametrize(
+    ("pattern", "shown"),
+    [
+        (r"^\d+\s?won$", r"'^\d+\s?won$'"),
+        ("it's", '"it\'s"'),
+        ("two\nlines", r"'two\nlines'"),
+        ("\x1b\u202e", r"'\x1b\u202e'"),
+    ],
+)
+@pytest.mark.parametrize("answer", ["forty", "fifty"])
+def test_a_missing_match_shows_the_pattern_as_it_is_written(pattern: str, shown: str, answer: str) -> None:
+    """No backslash is doubled, and nothing of it acts; the claim is the same for every answer."""
+    grade = AnswerMatches([pattern]).grade(files_evidence(answer=answer))
+
+    assert grade.rationale == f"the answer does not match {shown}: '{answer}'"
+    assert grade.checks[0].claim == f"the answer matches {shown}"
+    assert f"a text that matches {shown}" == str(matcher_of({"regex": pattern}, ()))
 
 
 @pytest.mark.parametrize(

@@ -127,8 +127,7 @@ def test_the_missing_steps_are_named() -> None:
 
     assert grade.score == 0.5
     assert grade.rationale == (
-        "no: step 1: search (expected search, found look, save); "
-        "no: no other call (expected no call, found look)"
+        "no: step 1: search (found look, save); no: no other call (expected no call, found look)"
     )
     assert CallsInOrder(["save"]).grade(did("look", "save")).rationale == "all 1 checks passed"
 
@@ -283,10 +282,7 @@ def test_what_was_not_counted_is_undecided() -> None:
 def test_the_reason_says_how_much_was_used() -> None:
     """Also where the ceiling was kept."""
     assert StepCeiling(3).grade(replies_evidence([1, 1])).rationale == "2 of at most 3 steps"
-    assert (
-        TokenCeiling(3).grade(replies_evidence([4])).rationale
-        == "no: at most 3 tokens (expected at most 3, found 4)"
-    )
+    assert TokenCeiling(3).grade(replies_evidence([4])).rationale == "no: at most 3 tokens (found 4)"
     assert (
         TokenCeiling(3).grade(replies_evidence([4, 0])).rationale
         == "1 of 2 replies came without a count of tokens"

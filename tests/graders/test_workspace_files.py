@@ -54,7 +54,7 @@ def test_a_missing_file_is_named() -> None:
     grade = FileExists(["a.md"], ["n*.md"]).grade(files_evidence({"new.md": ""}))
 
     assert grade.rationale == (
-        "no: there is a file a.md (expected a.md, found no such file); "
+        "no: there is a file a.md (found no such file); "
         "no: there is no file n*.md (expected no such file, found new.md)"
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 
 from pytest_agenteval.records.evidence import Answer, Check, FileText, Grade, Outcome, Tree
@@ -36,7 +37,7 @@ MISSED = trial(
     outcome=Outcome(Answer("I saved\nthe card."), *TREES),
 )
 
-REASON = "limit reached: steps; card_must_contain 0.50: no: card contains 'May' (expected May, found March)"
+REASON = "limit reached: steps; card_must_contain 0.50: card lacks 'May': March"
 EXPLAINED = f"""\
 score 0.50: {REASON}
   card_template_choice  0.50 (threshold 0.50)
@@ -78,6 +79,42 @@ def test_a_single_check_is_a_check_and_not_checks() -> None:
     """The terminal and ``agenteval show`` count checks in the same words."""
     grade = Grade("polite", 0.0, "", (Check("it thanks", False),))
     assert "  polite  0.00  1 of 1 check failed" in explain_trial(trial("a", 1, 0.0, grades=(grade,)))
+
+
+@pytest.mark.parametrize(
+    ("claim", "expected", "reason"),
+    [
+        ("answer contains 'x'", "'x'", "answer lacks 'x': 'I am sorry'"),
+        ('notes/a.md contains "it\'s"', "it's", "notes/a.md lacks \"it's\": 'I am sorry'"),
+        ("the answer matches '^a$'", "a match of '^a$'", "the answer does not match '^a$': 'I am sorry'"),
+        ("b contains 'x' or b contains \"'\"", "", "b has none of 'x', \"'\": 'I am sorry'"),
+        ("b matches 'x' or b matches 'y'", "", "b matches none of 'x', 'y': 'I am sorry'"),
+        # What is not surely such a claim is not turned round.
+        ("b contains 'x' or c contains 'y'", "", "no: b contains 'x' or c contains 'y' (found 'I am sorry')"),
+        ("b contains 'x' but 'y'", "", "no: b contains 'x' but 'y' (found 'I am sorry')"),
+        ("it contains much", "more", "no: it contains much (expected more, found 'I am sorry')"),
+        ("step 1: search", "search", "no: step 1: search (found 'I am sorry')"),
+        ("at most 3 tokens", "at most 3", "no: at most 3 tokens (found 'I am sorry')"),
+        ("answer: total 3", "3", "no: answer: total 3 (expected 3, found 'I am sorry')"),
+    ],
+)
+def test_a_failed_check_says_what_was_found_and_nothing_twice(claim: str, expected: str, reason: str) -> None:
+    """The reason of a miss has room for what was found; the check's own fields stay what they are."""
+    check = Check(claim, False, expected, "'I am sorry'")
+    missed = trial("a", 1, 0.0, grades=(Grade("g", 0.0, "", (check,)),))
+
+    assert str(check) == reason
+    assert short_reason(missed) == f"score 0.00: g 0.00: {reason}"
+    assert f"    no: {claim}" in explain_trial(missed)
+
+
+def test_the_reason_of_long_texts_shows_the_beginning_of_each() -> None:
+    """What was found is never pushed out by what was looked for."""
+    check = Check(f"answer contains '{'x' * 300}'", False, "x" * 300, "'I am sorry'")
+    line = short_reason(trial("a", 1, 0.0, grades=(Grade("g", 0.0, "", (check,)),)))
+
+    assert line.startswith("score 0.00: g 0.00: answer lacks 'xxx")
+    assert line.endswith("…: 'I am sorry'")
 
 
 def test_the_short_reason_names_the_grade_furthest_below_its_threshold() -> None:

@@ -155,7 +155,7 @@ def test_a_trial_whose_grades_reach_their_thresholds_has_passed(ended: Ended) ->
 def test_a_miss_in_a_capability_suite_is_an_expected_failure(ended: Ended) -> None:
     """MISSED with the score, and JUnit names the worst grader and why; 0.996 is never called a full score."""
     for name, says in (
-        ("bad", "0.40: farewell 0.00: no: answer contains 'Goodbye'"),
+        ("bad", "0.40: farewell 0.00: answer lacks 'Goodbye'"),
         ("hair", "0.99: farewell"),
     ):
         ended.result.stdout.fnmatch_lines([f"*{name}?scripted-1? MISSED {says[:4]}*"])
@@ -341,7 +341,7 @@ def test_a_miss_says_its_ending_once(pytester: pytest.Pytester, monkeypatch: pyt
         assert line.count("MISSED 0.00") == 1
         assert line.count("answer_contains") == (0 if line.startswith("[gw") else 1)  # xdist says no reason
     xml = (pytester.path / "junit.xml").read_text(encoding="utf-8")
-    assert xml.count('type="pytest.xfail" message="MISSED 0.00: answer_contains 0.00: no:') == 2
+    assert xml.count('type="pytest.xfail" message="MISSED 0.00: answer_contains 0.00: answer lacks') == 2
 
 
 def test_a_traceback_is_printed_once_and_begins_with_the_users_code(pytester: pytest.Pytester) -> None:
@@ -358,4 +358,4 @@ def test_a_traceback_is_printed_once_and_begins_with_the_users_code(pytester: py
     assert first[1].endswith("conftest.py")
     assert "pytest_agenteval/engine" not in out
     result.stdout.fnmatch_lines(["ERROR b/c.json::c* - crash: KeyError: 'no Say hello to Mina.'"])
-    result.stdout.fnmatch_lines(["FAILED 0.00 b/f.json::f* - answer_contains 0.00: no:*"])
+    result.stdout.fnmatch_lines(["FAILED 0.00 b/f.json::f* - answer_contains 0.00: answer lacks*"])

@@ -109,7 +109,7 @@ def test_readers_find_place_ending_and_reason(pytester: pytest.Pytester) -> None
     file = junit_file(pytester)
     tracked = ["task.json", "evals/other/task.json", *FILES, "deep/evals/other/tasks.yaml"]
     statuses = ("success", "skipped", "failed", "failed")
-    reason = "FAILED 0.00: answer_contains 0.00: no: answer contains 'Goodbye'"
+    reason = "FAILED 0.00: answer_contains 0.00: answer lacks 'Goodbye'"
     cause = 'failed on setup with "nothing_to_act_out: nothing to act out'
     names = ("good[scripted-1]", "bad[scripted-1]", "fails[scripted-1]", "broken[scripted-1]")
 
@@ -128,7 +128,7 @@ def test_readers_find_place_ending_and_reason(pytester: pytest.Pytester) -> None
     assert {name: case.path for name, case in by_gitlab.items()} == {
         name: path for name, (path, _) in PLACES.items()
     }
-    assert by_gitlab[names[1]].message.startswith("MISSED 0.50: farewell 0.00: no: ")
+    assert by_gitlab[names[1]].message.startswith("MISSED 0.50: farewell 0.00: answer lacks ")
 
 
 GRADERS = [

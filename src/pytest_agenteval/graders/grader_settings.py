@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pytest_agenteval.text.errors import KeyPath, key_path_text
+from pytest_agenteval.text.formatting import printable
 from pytest_agenteval.text.json_values import PathError, normal_text, parse_path, plain_json
 from pytest_agenteval.text.patterns import Pattern, author_pattern
 
@@ -28,6 +29,13 @@ def brief(value: Any) -> str:
     # A setting given in Python may be of a type that JSON lacks, or hold itself: then its repr is shown.
     except (TypeError, ValueError):
         return cut(repr(value))
+
+
+def quoted_pattern(pattern: str) -> str:
+    r"""Write a regular expression in quotes as its author wrote it: ``'\d+ won'`` has one backslash."""
+    quote = '"' if "'" in pattern else "'"
+    line = printable(cut(pattern)).replace("\n", r"\n").replace("\t", r"\t")
+    return f"{quote}{line}{quote}"
 
 
 class WrongSetting(ValueError):

@@ -10,7 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Context, Decimal
 from typing import Any, Protocol
 
-from pytest_agenteval.graders.grader_settings import WrongSetting, brief, pattern_at, text_at, value_path_at
+from pytest_agenteval.graders.grader_settings import (
+    WrongSetting,
+    brief,
+    pattern_at,
+    quoted_pattern,
+    text_at,
+    value_path_at,
+)
 from pytest_agenteval.records.evidence import Check
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.text.errors import KeyPath, did_you_mean
@@ -202,7 +209,7 @@ def _is_near(wanted: tuple[int | float, int | float, bool], found: Any) -> bool:
 
 def _regex(setting: Setting, place: KeyPath) -> Matcher:
     pattern = pattern_at((*place, "regex"), setting["regex"])
-    return _Rule(f"a text that matches {brief(pattern.pattern)}", pattern, _is_found_in)
+    return _Rule(f"a text that matches {quoted_pattern(pattern.pattern)}", pattern, _is_found_in)
 
 
 def _is_found_in(pattern: Pattern, found: Any) -> bool:

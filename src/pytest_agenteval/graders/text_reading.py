@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from pytest_agenteval.graders.grader_settings import brief
+from pytest_agenteval.graders.grader_settings import brief, quoted_pattern
 from pytest_agenteval.records.evidence import Check
 from pytest_agenteval.tasks.documents import parse_document
 from pytest_agenteval.text.errors import ProblemsFound
@@ -78,7 +78,7 @@ def pattern_checks(where: str, patterns: Sequence[str], text: str, problem: str 
         compiled = author_pattern(pattern, re.MULTILINE)
         # A pattern that names \r or a byte order mark is searched for in the text that still has them.
         inside = not problem and compiled.search(composed if compiled.names_line_ends else normal) is not None
-        shown = brief(pattern)
+        shown = quoted_pattern(pattern)
         checks.append(
             Check(f"{where} matches {shown}", inside, f"a match of {shown}", problem or brief(text))
         )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any, Literal, TypeAlias
@@ -11,6 +13,7 @@ from msgspec.structs import replace
 
 from pytest_agenteval.records.record import NOTHING, Record
 from pytest_agenteval.records.transcript import Message, ToolCall, Transcript, Usage
+from pytest_agenteval.text.formatting import one_line
 from pytest_agenteval.text.json_values import json_digest, normal_keys, normal_text, normal_texts
 
 
@@ -231,6 +234,12 @@ UNDECIDED: Mapping[str, str] = {
 CRASH = "grader_crash"
 
 
+_QUOTED = r"""(?:'[^']*'|"[^"]*")"""
+_TEXT_CLAIM = re.compile(rf"([^'\"]+) (contains|matches) ({_QUOTED}(?: or \1 \2 {_QUOTED})*)", re.DOTALL)
+"""A claim about what a text holds, as ours are: ``answer contains 'x'``."""
+_DENIALS = {"contains": ("lacks", "has none of"), "matches": ("does not match", "matches none of")}
+
+
 class Check(Record, frozen=True, gc=False):
     """One yes-or-no question, with both sides of the answer."""
 
@@ -240,9 +249,41 @@ class Check(Record, frozen=True, gc=False):
     found: str = ""
 
     def __str__(self) -> str:
-        if self.passed:
-            return f"ok: {self.claim}"
-        return f"no: {self.claim} (expected {self.expected}, found {self.found})"
+        return f"ok: {self.claim}" if self.passed else self.failure()
+
+    def failure(self, most: tuple[int, int] = (sys.maxsize, sys.maxsize)) -> str:
+        """Say what went wrong where the check failed: ``answer lacks 'x': 'I am sorry'``.
+
+        ``most`` are the characters of the claim and of each side; with them, it is one line. What was
+        expected is left out where the claim says it, and a plain yes and no everywhere.
+        """
+        claim, side = most
+        if match := _TEXT_CLAIM.fullmatch(self.claim):
+            subject, verb, texts = match.groups()
+            every = texts.split(f" or {subject} {verb} ")
+            denial = _DENIALS[verb][len(every) > 1]
+            words = _shortened(f"{subject} {denial} {', '.join(every)}", claim)
+            return f"{words}: {_shortened(self.found, side)}"
+        sides = [
+            ("expected", "" if _says(self.claim, self.expected) else self.expected),
+            ("found", self.found),
+        ]
+        if (self.expected, self.found) == ("yes", "no"):
+            sides = []
+        parts = [f"{label} {_shortened(text, side)}" for label, text in sides if text]
+        return f"no: {_shortened(self.claim, claim)}" + (f" ({', '.join(parts)})" if parts else "")
+
+
+def _shortened(text: str, most: int) -> str:
+    return text if most == sys.maxsize else one_line(text, most)
+
+
+def _says(claim: str, expected: str) -> bool:
+    """Whether a claim begins or ends with what is expected; a number alone stands there by chance."""
+    bare = claim.rstrip("'\"")
+    return re.search(r"[^\W\d_]", expected) is not None and (
+        bare.endswith((f" {expected}", f"'{expected}", f'"{expected}')) or claim.startswith(f"{expected} ")
+    )
 
 
 # By how much scores or means that are equal may differ: as floats, the mean of 0, 0 and 0.3 is

@@ -21,6 +21,8 @@ from pytest_agenteval.text.formatting import (
 
 MOST_REASON = 200
 MOST_SIDE = 200
+MOST_PARTS = 90, 100
+"""Characters of a failed check's claim, and of what it expected and found, in the one-line reason."""
 MOST_CHECKS = 8
 MOST_MESSAGE = 300
 MOST_MESSAGE_LINES = 12
@@ -163,8 +165,7 @@ def _main_reason(grade: Grade) -> str:
     if not failed:
         return one_line(grade.rationale, MOST_REASON) or "no reason given"
     more = f"; {len(failed) - 1} more" if len(failed) > 1 else ""
-    sides = [f"{label} {one_line(text, 60)}" for label, text in check_sides(failed[0])]
-    return f"no: {one_line(failed[0].claim, 90)}" + (f" ({', '.join(sides)})" if sides else "") + more
+    return failed[0].failure(MOST_PARTS) + more
 
 
 def _grade_lines(grade: Grade, name_width: int) -> Iterator[str]:
