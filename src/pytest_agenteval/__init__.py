@@ -155,6 +155,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.store.journal_entry import StartedAttempt as StartedAttempt
     from pytest_agenteval.store.journal_entry import TranscriptLocation as TranscriptLocation
     from pytest_agenteval.store.journal_entry import TrialSpan as TrialSpan
+    from pytest_agenteval.store.notes import Note as Note
     from pytest_agenteval.store.run_documents import SuiteLook as SuiteLook
     from pytest_agenteval.store.run_folder import Levels as Levels
     from pytest_agenteval.store.run_folder import PlannedGroup as PlannedGroup
@@ -250,6 +251,7 @@ _NAMES = {
         "replace_imported_runs write_tool_cassette write_yaml"
     ),
     "store.journal_entry": "JournalEntry NotRunTrial StartedAttempt TranscriptLocation TrialSpan",
+    "store.notes": "Note",
     "store.run_documents": "SuiteLook",
     "store.run_folder": (
         "Levels PlannedGroup RepetitionRule Resumption RunHeader RunModel RunPrices RunSession RunShards "

@@ -73,7 +73,7 @@ def test_todays_graders_look_at_yesterdays_answers(pytester: pytest.Pytester, wo
     assert stored.header.regraded == (name,)
     answers = {entry.key.task: stored.trial(entry).outcome.answer.text for entry in stored.entries}
     assert answers == {"a": "Hello, Mina!", "b": "Bye."}
-    assert [bool(stored.note(entry).looked_at) for entry in stored.entries] == [False, True]
+    assert [bool(entry.note.looked_at) for entry in stored.entries] == [False, True]
 
 
 def test_what_a_real_model_did_is_graded_again_without_its_key(

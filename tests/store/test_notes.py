@@ -113,7 +113,7 @@ def test_a_writer_that_is_killed_halfway_costs_only_its_own_note(tmp_path: Path)
     write_note(folder, key("t2"), Note("", "after"))
     run = load_run(folder)
 
-    assert run.notes == {key("t1"): Note("", "before"), key("t2"): Note("", "after")}
+    assert read_notes(folder) == {key("t1"): Note("", "before"), key("t2"): Note("", "after")}
     assert run.odd == (f"{NOTES}:2: left out: half a line, which a crash left behind, or no JSON object",)
 
 
@@ -132,12 +132,12 @@ def test_damage_is_named_and_never_written_over(tmp_path: Path) -> None:
     run = load_run(folder)
     write_note(folder, key("t1"), Note(SEEN, "third"))
 
-    assert run.notes == {key("t1"): Note("", "first"), key("t2"): Note("", "by hand")}
+    assert [entry.note for entry in run.entries] == [Note("", "first"), Note("", "by hand")]
     assert [line.split(": left out: ")[0] for line in run.odd] == [f"{NOTES}:{at}" for at in (2, 3, 4, 5, 6)]
     assert "damaged since it was written" in run.odd[0]
     assert "upgrade pytest-agenteval" in run.odd[3]
     assert path.read_bytes().startswith(before)
-    assert load_run(folder).notes[key("t1")] == Note(SEEN, "third")
+    assert load_run(folder).entries[0].note == Note(SEEN, "third")
 
 
 def test_a_mark_keeps_the_comment_and_an_empty_note_takes_both_away(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_who_looked_at_an_earlier_attempt_has_not_looked_at_this_one(tmp_path: P
 
     run = load_run(folder)
 
-    assert [run.note(entry) for entry in run.entries] == [Note("", "wrong tool"), Note(SEEN, "too slow", 2)]
+    assert [entry.note for entry in run.entries] == [Note("", "wrong tool"), Note(SEEN, "too slow", 2)]
 
 
 def test_no_secret_gets_into_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

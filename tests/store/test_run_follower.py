@@ -39,7 +39,7 @@ def content(run: Run) -> tuple[Any, ...]:
     """Give everything that a run has at hand."""
     return (
         *(run.folder, run.header, run.planned, run.entries, run.begun),
-        *(run.odd, run.looks, run.not_run, run.notes, run.lost, run.never_ended),
+        *(run.odd, run.looks, run.not_run, run.lost, run.never_ended),
     )
 
 
@@ -133,7 +133,7 @@ def test_a_run_is_followed_from_its_beginning_through_a_kill_to_its_end(folder: 
     write_note(folder, key("t3"), Note("2026-11-21T10:00:05Z", "worth a look"))
     (entry,) = [each for each in assert_is_followed(follower).entries if each.key.task == "t2"]
     assert (entry.attempt, entry.attempts) == (2, 2)
-    assert assert_is_followed(follower).notes[key("t3")].comment == "worth a look"
+    assert assert_is_followed(follower).entries[2].note.comment == "worth a look"
     (folder / "notes.jsonl").write_bytes(b"[]\n")
     assert assert_is_followed(follower).odd[-1].startswith("notes.jsonl:1")
     end_run(folder, "2026-11-21T10:00:09+00:00", 0, died=["main-1"])

@@ -25,7 +25,6 @@ from pytest_agenteval.reports.run_warnings import run_warnings
 from pytest_agenteval.reports.sides import Lane, Side, Sides
 from pytest_agenteval.reports.suite_tables import MARK
 from pytest_agenteval.store.journal_entry import JournalEntry
-from pytest_agenteval.store.notes import NO_NOTE, read_notes
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.formatting import model_label
 
@@ -73,7 +72,6 @@ def page_index(source: ReportSource) -> tuple[Fields, list[PageTrial]]:
     }
     index |= _trial_tables(trials, places)
     _add_causes(index, sides, trials)
-    _add_notes(index["trials"], trials)
     return index, trials
 
 
@@ -383,16 +381,6 @@ def _add_causes(index: Fields, sides: Sides, trials: Sequence[PageTrial]) -> Non
         )
 
 
-def _add_notes(rows: Sequence[Fields], trials: Sequence[PageTrial]) -> None:
-    """Add what people have said of trials."""
-    folders = dict.fromkeys(trial.run.folder for trial in trials if trial.run)
-    notes = {folder: read_notes(folder) for folder in folders}
-    for row, trial in zip(rows, trials, strict=True):
-        note = notes[trial.run.folder].get(trial.entry.key, NO_NOTE) if trial.run else NO_NOTE
-        if note:
-            row["note"] = {"looked_at": note.looked_at, "comment": note.comment}
-
-
 class _Numbers:
     """Gives each name a number, in the order in which names come."""
 
@@ -416,7 +404,7 @@ def _trial_row(trial: PageTrial, task: int, tools: _Numbers, graders: _Numbers) 
     ``tokens``, ``usd`` and ``seconds`` are what all its ``attempts`` took. ``graders`` did not pass it.
     Whether its judges ``disagree`` stands in its transcript.
     """
-    entry = trial.entry
+    entry, note = trial.entry, trial.entry.note
     return {
         "side": trial.side,
         "task": task,
@@ -436,7 +424,7 @@ def _trial_row(trial: PageTrial, task: int, tools: _Numbers, graders: _Numbers) 
         "tools": tools.of(entry.called_tools),
         "graders": graders.of(grade.grader for grade in entry.grades if grade.passed is False),
         "causes": [],
-        "note": None,
+        "note": {"looked_at": note.looked_at, "comment": note.comment} if note else None,
         "chunk": None,
         "at": 0,
     }

@@ -248,7 +248,7 @@ def carry_notes(folder: Path, stored: Sequence[Path], regraded: bool) -> None:
     notes: dict[TrialKey, Note] = {}
     for source in noted:
         for before in source.entries:
-            note, after = source.note(before), entries.get(before.key)
+            note, after = before.note, entries.get(before.key)
             if note and after is not None and (regraded or _is_same(before, after, source)):
                 notes.setdefault(after.key, replace(note, attempt=after.attempt))
     if notes:

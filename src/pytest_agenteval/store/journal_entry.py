@@ -18,6 +18,7 @@ from pytest_agenteval.records.plan import Kind, Label, Plan, Split, TrialKey
 from pytest_agenteval.records.record import NOTHING, Amount, Count, Record, Share
 from pytest_agenteval.records.transcript import NO_USAGE, ToolCall, Usage, sum_figures
 from pytest_agenteval.records.trial import NO_TAPE, Digests, Ending, Origin, TapeCounts, Trial
+from pytest_agenteval.store.notes import NO_NOTE, Note
 from pytest_agenteval.store.record_files import (
     DAMAGED,
     VERSION,
@@ -71,7 +72,8 @@ class JournalEntry(Record, frozen=True, gc=False):
     and attempt in which the agent acted, if it was not this attempt. ``called_tools`` names the tools that
     the agent called, each once; journals of earlier versions do not have it.
     ``wall_seconds`` is None where it is unknown. ``turn_seconds`` are those of the replies whose time is
-    known. ``earlier_spans`` say when the finished attempts before this one ran.
+    known. ``earlier_spans`` say when the finished attempts before this one ran. ``note`` is what a person
+    says about the trial; no journal holds it, ``load_run`` adds it.
     """
 
     key: TrialKey
@@ -113,6 +115,7 @@ class JournalEntry(Record, frozen=True, gc=False):
     wall_seconds: float | None = None
     turn_seconds: tuple[float, ...] = ()
     earlier_spans: tuple[TrialSpan, ...] = ()
+    note: Note = NO_NOTE
 
     @property
     def turns_known(self) -> bool:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.trial import NO_TAPE
 from pytest_agenteval.store.journal_entry import JournalEntry, TranscriptLocation
-from pytest_agenteval.store.notes import copy_notes
+from pytest_agenteval.store.notes import NO_NOTE, copy_notes
 from pytest_agenteval.store.record_files import VERSION
 from pytest_agenteval.store.run_documents import (
     AUDIT,
@@ -116,7 +116,11 @@ def _holds(whole: Run, run: Run) -> bool:
 
 def are_equal(entry: JournalEntry, other: JournalEntry | None) -> bool:
     """Whether two runs have the same record of a trial, wherever its transcript stands."""
-    return other is not None and replace(entry, location=NOWHERE) == replace(other, location=NOWHERE)
+    if other is None:
+        return False
+    # Their notes may differ.
+    one, two = (replace(each, location=NOWHERE, note=NO_NOTE) for each in (entry, other))
+    return one == two
 
 
 def obstacles(runs: Sequence[Run]) -> Iterator[str]:

@@ -46,7 +46,6 @@ class Note(Record, frozen=True):
 
 
 NO_NOTE = Note()
-NO_NOTES: Mapping[TrialKey, Note] = {}
 
 
 class _NoteLine(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.journal_entry import JournalEntry, NotRunTrial, StartedAttempt
 from pytest_agenteval.store.journal_reader import Journal
-from pytest_agenteval.store.notes import NO_NOTE, NO_NOTES, Note, read_notes
+from pytest_agenteval.store.notes import Note, read_notes
 from pytest_agenteval.store.record_files import Line, check_version, has_checksums, read_intact_line
 from pytest_agenteval.store.run_folder import (
     PLANNED,
@@ -48,7 +48,6 @@ class Run:
     was left out: lines that a crash left half written, and whatever else is not a line of a journal.
     ``looks`` say how it was decided how often suites are repeated; empty if that was fixed, and before it was
     decided. ``not_run`` are trials that were held back and have not ended since, each with the reason.
-    ``notes`` hold what people say about trials, by key; ``note`` gives that of an entry.
     """
 
     def __init__(
@@ -61,12 +60,11 @@ class Run:
         odd: tuple[str, ...] = (),
         looks: tuple[SuiteLook, ...] = (),
         not_run: tuple[NotRunTrial, ...] = (),
-        notes: Mapping[TrialKey, Note] = NO_NOTES,
         texts: TextIndex | None = None,
     ) -> None:
         self.folder, self.header, self.planned = folder, header, planned
         self.entries, self.begun, self.odd = entries, begun, odd
-        self.looks, self.not_run, self.notes = looks, not_run, notes
+        self.looks, self.not_run = looks, not_run
         self._texts = texts
 
     @property
@@ -101,18 +99,6 @@ class Run:
     def has_checksums(self) -> bool:
         """Whether damage to the journals would be noticed; those of earlier versions have no checksums."""
         return all(has_checksums(path) for path in self.folder.glob(JOURNALS))
-
-    def note(self, entry: JournalEntry) -> Note:
-        """Give the note of a trial, an empty one if there is none.
-
-        A comment stays when the trial is run again, with the attempt that it is about; but whoever looked at
-        an earlier attempt has not looked at this one: then ``looked_at`` is empty.
-        """
-        note = self.notes.get(entry.key, NO_NOTE)
-        # What a trial was taken over from, or graded again from, is what the agent did in this one.
-        if entry.origin is not None and note.attempt == entry.origin.attempt:
-            return replace(note, attempt=entry.attempt)
-        return note if note.attempt == entry.attempt else replace(note, looked_at="")
 
     def rows(self, rows: str = "trials") -> Iterator[dict[str, Any]]:
         """Give one flat dict for each of the run's ``trials``, ``grades``, ``calls`` or ``messages``.
@@ -249,8 +235,29 @@ def run_of(folder: Path, documents: RunDocuments, journal: Journal, texts: TextI
     """Make the run of what was read of its folder; ``texts`` are those that were found before."""
     header, planned, looks, problems, notes, note_problems = documents
     entries, begun = journal.merged()
-    unreadable = (*problems, *journal.odd, *note_problems)
-    return Run(folder, header, planned, entries, begun, unreadable, looks, journal.not_run(), notes, texts)
+    entries, unreadable = with_notes(entries, notes), (*problems, *journal.odd, *note_problems)
+    return Run(folder, header, planned, entries, begun, unreadable, looks, journal.not_run(), texts)
+
+
+def with_notes(entries: tuple[JournalEntry, ...], notes: Mapping[TrialKey, Note]) -> tuple[JournalEntry, ...]:
+    """Give each entry its trial's note.
+
+    A comment stays when the trial is run again, with the attempt that it is about; but whoever looked at an
+    earlier attempt has not looked at this one: then the note's ``looked_at`` is empty.
+    """
+    if not notes:
+        return entries
+    return tuple(
+        replace(entry, note=_note_on(entry, notes[entry.key])) if entry.key in notes else entry
+        for entry in entries
+    )
+
+
+def _note_on(entry: JournalEntry, note: Note) -> Note:
+    # What a trial was taken over from, or graded again from, is what the agent did in this one.
+    if entry.origin is not None and note.attempt == entry.origin.attempt:
+        return replace(note, attempt=entry.attempt)
+    return note if note.attempt == entry.attempt else replace(note, looked_at="")
 
 
 def _after_looks(

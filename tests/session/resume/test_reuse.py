@@ -69,7 +69,7 @@ def test_each_trial_is_reused_regraded_or_tried_again(pytester: pytest.Pytester)
         **dict.fromkeys(("t3", "t4")),
     }
     # A note is about what the agent did: it goes where that goes, with new grades too.
-    assert {key.task: note for key, note in new.notes.items()} == {
+    assert {entry.key.task: entry.note for entry in new.entries if entry.note} == {
         name: Note("2026-11-28T09:30:00Z", f"of {name}") for name in ("t0", "t1", "t2", "t5")
     }
     before = {entry.key: old.trial(entry) for entry in old.entries}
