@@ -7,22 +7,37 @@ and ``the card says 'Ghent'`` are one cause. No transcript is read: the journal 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import takewhile
 from operator import attrgetter
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+from pytest_agenteval.records.plan import trial_name
 from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.reports.tables import markdown_rows
 from pytest_agenteval.store.journal_entry import MOST_CLAIMS, SHORT_CLAIM, JournalEntry
 from pytest_agenteval.store.record_files import shorten
-from pytest_agenteval.text.formatting import one_line
+from pytest_agenteval.text.formatting import (
+    INDENT,
+    StyledLine,
+    cell_width,
+    cut,
+    format_figure,
+    one_line,
+    pad,
+    pluralize,
+)
 
 CauseKind = Literal["missed", "errored"]
 
 MOST_REASON = 200
 MOST_ALONE = 5
 """Causes of one grader, each of a task of its own, that are listed; more of them are one cause."""
+
+LEAST_SHARED = 2
+"""Words that reasons which are put together must have in common to be shown instead of them."""
 
 _QUOTED = "|".join(
     rf"(?<!\w){opening}(?:[^{closing}\\]|\\.){{0,200}}(?:{closing}(?!\w)|\Z)"
@@ -160,12 +175,10 @@ class _Group:
             self.sides[side].append(entry)
 
     def cause(self) -> Cause:
-        label, text = self.first.label, "" if self.is_folded else common_text(self.texts)
-        is_error = self.first.kind == "errored"
-        words = text or "no reason given"
-        if self.is_folded:
-            words = "another reason in each task"
-        elif self.first.is_check:
+        label, is_error = self.first.label, self.first.kind == "errored"
+        text = (common_words if self.is_folded else common_text)(self.texts)
+        words = text or ("another reason in each task" if self.is_folded else "no reason given")
+        if self.first.is_check and text:
             words = f"no: {text}"
         entries = [entry for side in self.sides for entry in side]
         return Cause(
@@ -209,6 +222,7 @@ def _merged(groups: Sequence[_Group]) -> _Group:
     merged.is_folded = True
     for group in groups:
         merged.below += group.below
+        merged.texts |= group.texts
         merged.tasks |= group.tasks
     for side, entries in enumerate(merged.sides):
         # A trial that has two of these reasons counts once.
@@ -224,6 +238,19 @@ def common_text(texts: Iterable[str]) -> str:
     shared = [values[0] if len({*values}) == 1 else VALUE for values in columns]
     pieces = parts[0].pattern.split(_GAP)
     return "".join(piece + value for piece, value in zip(pieces, [*shared, ""], strict=True))
+
+
+def common_words(texts: Iterable[str]) -> str:
+    """Give the words with which all texts begin and end, and ``…`` between them; empty for fewer than two."""
+    lines = [one_line(text, MOST_REASON).split() for text in texts]
+    head = _shared(lines)
+    tail = _shared([line[len(head) :][::-1] for line in lines])[::-1]
+    return " ".join([*head, VALUE, *tail]) if len(head) + len(tail) >= LEAST_SHARED else ""
+
+
+def _shared(lines: Sequence[Sequence[str]]) -> list[str]:
+    words = zip(*lines, strict=False)
+    return [word for word, *_ in takewhile(lambda column: len({*column}) == 1, words)]
 
 
 def _reasons(entry: JournalEntry) -> Iterator[_Reason]:
@@ -253,3 +280,98 @@ def claims_in(rationale: str) -> tuple[str, ...]:
         return ()
     claims = [claim for claim, expected, _ in (text.partition(" (expected ") for text in others) if expected]
     return tuple(shorten(claim, SHORT_CLAIM) for claim in claims[:MOST_CLAIMS])
+
+
+LEAST_CAUSES, MOST_CAUSES, ALL_CAUSES = 3, 8, 25
+"""Causes that are listed where there is no room, where there is, and where all misses are shown."""
+MOST_LISTED = 100
+"""Causes in documents: the others are of few trials each."""
+LEAST_WORDS = 36
+"""Columns for the words of a cause; with fewer, its worst trial stands on a line below."""
+
+GAP = "  "
+TITLES = ("cause", "trials", "tasks", "worst")
+_ENDINGS = {
+    frozenset({"missed"}): "missed",
+    frozenset({"failed"}): "failed",
+    frozenset({"errored"}): "errored",
+}
+
+
+def causes_title(entries: Iterable[JournalEntry], causes: Sequence[Cause]) -> str:
+    """Give the title of a list of causes: ``why trials missed (126 of 168)``."""
+    endings = Counter(entry.ending for entry in entries)
+    passed = endings.pop("passed", 0)
+    verb = _ENDINGS.get(frozenset(endings), "did not pass")
+    # What the counts are of has to be known, or they would seem to add up to too much.
+    trials = {id(entry) for cause in causes for entry in cause.entries}
+    several = "; some for several causes" if sum(cause.trials for cause in causes) > len(trials) else ""
+    return f"why trials {verb} ({endings.total():,} of {endings.total() + passed:,}{several})"
+
+
+def cause_lines(causes: Sequence[Cause], width: int, room: int, most: int = MOST_CAUSES) -> list[StyledLine]:
+    """Give the first causes as a table of at most ``room`` lines, but three of them in any case.
+
+    Names of trials are whole: they are there to be pasted into ``agenteval show``.
+    """
+    rows = [_cells(cause) for cause in causes[:most]]
+    widths = [max(map(cell_width, column)) for column in zip(TITLES, *rows, strict=True)]
+    figures = widths[1] + widths[2] + 2 * len(GAP)
+    beside = width - len(INDENT) - figures - len(GAP) - widths[3]
+    is_wide = beside >= min(widths[0], LEAST_WORDS)
+    words_room = min(widths[0], max(1, beside if is_wide else width - len(INDENT) - figures))
+    while len(rows) > LEAST_CAUSES and _height(len(rows), len(causes), is_wide) > room:
+        rows.pop()
+    head = ["", *TITLES[1:3], TITLES[3] if is_wide else ""]
+    lines = [StyledLine(_row(head, [words_room, *widths[1:]]), "dim")]
+    for words, trials, tasks, worst in rows:
+        cells = [cut(words, words_room), trials, tasks, worst if is_wide else ""]
+        lines.append(StyledLine(_row(cells, [words_room, *widths[1:]])))
+        lines += [] if is_wide else [StyledLine(f"{INDENT * 2}{worst}", "dim")]
+    if len(rows) < len(causes):
+        how = " (-v)" if most == MOST_CAUSES else ""
+        lines.append(StyledLine(f"{INDENT}{pluralize(len(causes) - len(rows), 'more cause')}{how}", "dim"))
+    return lines
+
+
+def _height(rows: int, causes: int, is_wide: bool) -> int:
+    return 1 + rows * (1 if is_wide else 2) + (rows < causes)
+
+
+def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
+    words, trials, tasks, worst = cells
+    figures = pad(trials, widths[1], right=True), pad(tasks, widths[2], right=True)
+    return INDENT + GAP.join((pad(words, widths[0]), *figures, worst)).rstrip()
+
+
+def _cells(cause: Cause) -> tuple[str, str, str, str]:
+    worst = cause.worst
+    score = "ERROR" if worst.ending == "errored" else format_figure(worst.score)
+    return cause.words, f"{cause.trials:,}", f"{cause.tasks:,}", f"{trial_name(worst.key)} {score}"
+
+
+def causes_markdown(causes: Sequence[Cause], most: int) -> str:
+    """Give the first causes as a table in Markdown."""
+    table = markdown_rows([TITLES, *map(_cells, causes[:most])])
+    more = len(causes) - most
+    return f"{table}\n\nand {pluralize(more, 'more cause')}" if more > 0 else table
+
+
+def causes_json(causes: Sequence[Cause]) -> list[dict[str, Any]]:
+    """Give the first causes as a document has them; ``sides`` are the trials of each side."""
+    return [
+        {
+            "words": cause.words,
+            "kind": cause.kind,
+            "grader": cause.grader,
+            "check": cause.check,
+            "reason": cause.reason,
+            "trials": cause.trials,
+            "tasks": cause.tasks,
+            "sides": list(map(len, cause.sides)),
+            "worst": trial_name(cause.worst.key),
+            "score": cause.worst.score,
+            "traceback": cause.traceback,
+        }
+        for cause in causes[:MOST_LISTED]
+    ]

@@ -19,6 +19,7 @@ from pytest_agenteval.records.explanation import (
 )
 from pytest_agenteval.records.plan import trial_name
 from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.reports.causes import ALL_CAUSES, cause_lines, causes_of, causes_title
 from pytest_agenteval.reports.junit_properties import MOST_LINE
 from pytest_agenteval.reports.run_view import RunView, worst_first
 from pytest_agenteval.reports.run_warnings import run_warnings, whole_run_warnings
@@ -62,6 +63,7 @@ LEAST_REASON = 30
 """Columns of a reason beside its trial's name; with fewer it stands on a line below."""
 
 NOT_PASSED = ("failed", "missed", "errored")
+EMPTY = StyledLine("")
 
 
 def miss_lines(run: Run, width: int = 80, endings: Collection[str] = NOT_PASSED) -> list[StyledLine]:
@@ -72,16 +74,36 @@ def miss_lines(run: Run, width: int = 80, endings: Collection[str] = NOT_PASSED)
 def misses_block(
     run: Run, width: int, verbosity: int, room: int, endings: Collection[str] = NOT_PASSED
 ) -> tuple[str, list[StyledLine]]:
-    """Give a title, and lines about misses: all with -v, none with -q, else the worst of the worst tasks.
+    """Give a title, and lines about misses: all with -v, none with -q, else causes and the worst misses.
 
-    Those take ``room`` lines: at length where all of them fit, else in brief, but the worst three in any
-    case.
+    Causes are those of all trials that did not pass, where there are more than a few; misses are those with
+    one of ``endings``. Both take ``room`` lines, but the three first causes, or the worst three, are there in
+    any case.
     """
-    if verbosity > 0:
-        return "misses, the worst first", miss_lines(run, width, endings)
+    if verbosity < 0:
+        return "", []
     # A task counts once, whatever its other repetitions, models and variants did.
+    not_passed = [entry for entry in run.entries if entry.ending != "passed"]
+    causes = causes_of([not_passed]) if len({entry.key[:3] for entry in not_passed}) > SHOWN else []
+    is_common = any(cause.tasks > 1 for cause in causes)
+    if verbosity > 0:
+        table = cause_lines(causes, width, ALL_CAUSES * 3, ALL_CAUSES) if is_common else []
+        lines = miss_lines(run, width, endings)
+        return "misses, the worst first", [*table, EMPTY, *lines] if table and lines else table + lines
+    if not is_common:
+        return _worst_misses(run, width, room, endings)
+    table = cause_lines(causes, width, room)
+    left = room - len(table) - 2
+    title, lines = _worst_misses(run, width, left, endings)
+    if lines and len(lines) <= left:
+        table += [EMPTY, StyledLine(title, "dim"), *lines]
+    return causes_title(run.entries, causes), table
+
+
+def _worst_misses(run: Run, width: int, room: int, endings: Collection[str]) -> tuple[str, list[StyledLine]]:
+    """Give the worst of the worst tasks: at length where all of them fit, else in brief."""
     by_task: dict[tuple[str, ...], JournalEntry] = {}
-    for entry in _worst(run, endings) if verbosity == 0 else ():
+    for entry in _worst(run, endings):
         by_task.setdefault(entry.key[:3], entry)
     worst = list(by_task.values())
     if len(worst) <= SHOWN:
@@ -162,8 +184,6 @@ SPENT = 4
 
 LEAST_NAME_ROOM = 24
 """Columns below which names of buckets stand above their figures."""
-
-EMPTY = StyledLine("")
 
 
 def gate_lines(lines: Iterable[str]) -> list[StyledLine]:
