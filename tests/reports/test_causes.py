@@ -124,7 +124,7 @@ def test_misses_are_grouped_by_grader_check_and_reason(tmp_path: Path) -> None:
     found = causes(tmp_path, trials)
 
     assert rows(found) == [
-        ("says it was refunded: no: answer contains 'refunded'", 3, 2),
+        ("says it was refunded: answer lacks 'refunded'", 3, 2),
         ("polite: too short: … words", 2, 2),
         ("tools: no: x was called", 2, 2),
         ("limit reached: 20 steps", 1, 1),

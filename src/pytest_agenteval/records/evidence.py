@@ -258,12 +258,8 @@ class Check(Record, frozen=True, gc=False):
         expected is left out where the claim says it, and a plain yes and no everywhere.
         """
         claim, side = most
-        if match := _TEXT_CLAIM.fullmatch(self.claim):
-            subject, verb, texts = match.groups()
-            every = texts.split(f" or {subject} {verb} ")
-            denial = _DENIALS[verb][len(every) > 1]
-            words = _shortened(f"{subject} {denial} {', '.join(every)}", claim)
-            return f"{words}: {_shortened(self.found, side)}"
+        if denial := _text_denial(self.claim):
+            return f"{_shortened(denial, claim)}: {_shortened(self.found, side)}"
         sides = [
             ("expected", "" if _says(self.claim, self.expected) else self.expected),
             ("found", self.found),
@@ -272,6 +268,20 @@ class Check(Record, frozen=True, gc=False):
             sides = []
         parts = [f"{label} {_shortened(text, side)}" for label, text in sides if text]
         return f"no: {_shortened(self.claim, claim)}" + (f" ({', '.join(parts)})" if parts else "")
+
+
+def denied(claim: str) -> str:
+    """Say that a claim does not hold: ``answer lacks 'x'``; one of another form stands after ``no:``."""
+    return _text_denial(claim) or f"no: {claim}"
+
+
+def _text_denial(claim: str) -> str:
+    match = _TEXT_CLAIM.fullmatch(claim)
+    if match is None:
+        return ""
+    subject, verb, texts = match.groups()
+    every = texts.split(f" or {subject} {verb} ")
+    return f"{subject} {_DENIALS[verb][len(every) > 1]} {', '.join(every)}"
 
 
 def _shortened(text: str, most: int) -> str:

@@ -14,6 +14,7 @@ from itertools import takewhile
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
+from pytest_agenteval.records.evidence import denied
 from pytest_agenteval.records.plan import trial_name
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.tables import markdown_rows
@@ -175,22 +176,19 @@ class _Group:
             self.sides[side].append(entry)
 
     def cause(self) -> Cause:
-        label, is_error = self.first.label, self.first.kind == "errored"
-        text = (common_words if self.is_folded else common_text)(self.texts)
-        words = text or ("another reason in each task" if self.is_folded else "no reason given")
-        if self.first.is_check and text:
-            words = f"no: {text}"
+        first = self.first
+        is_error, label = first.kind == "errored", first.label
+        shared = common_words if self.is_folded else common_text
+        text = shared(self.texts)
+        words = shared(map(denied, self.texts)) if first.is_check else text
+        unknown = "another reason in each task" if self.is_folded else "no reason given"
         entries = [entry for side in self.sides for entry in side]
         return Cause(
-            kind=self.first.kind,
+            kind=first.kind,
             grader="" if is_error else label,
-            check=text if self.first.is_check else "",
-            reason=": ".join(filter(None, (label, text)))
-            if is_error
-            else ""
-            if self.first.is_check
-            else text,
-            words=one_line(": ".join(filter(None, (label, words))), MOST_REASON),
+            check=text if first.is_check else "",
+            reason=": ".join(filter(None, (label, text))) if is_error else "" if first.is_check else text,
+            words=one_line(": ".join(filter(None, (label, words or unknown))), MOST_REASON),
             sides=tuple(map(tuple, self.sides)),
             worst=min(entries, key=_badness),
             below=sum(self.below) / len(self.below),
