@@ -210,13 +210,15 @@ def test_what_a_report_format_finds_wrong_is_told_in_its_words(here: Path) -> No
 def test_two_runs_are_compared_and_more_stand_side_by_side(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The layout of ``agenteval compare`` for two; a column for each of three."""
+    """The layout of ``agenteval compare`` for two; of three a row for each, and a column beside buckets."""
     names = [store_run(Path(RUNS), MIXED, PLANNED).folder.name for _ in range(3)]
 
     assert run_report(names[0], names[1]) == 0
     assert capsys.readouterr().out.startswith("s: cannot tell")
     assert run_report(*names) == 0
-    assert "bucket" in capsys.readouterr().out.splitlines()[1].split()
+    heads = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line.startswith("  ")]
+    assert "side" in heads
+    assert "bucket" in heads
     assert run_report(names[0], names[1], "--markdown", "-") == 0
     assert capsys.readouterr().out.startswith("### s: cannot tell")
 

@@ -8,7 +8,6 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
 
 from msgspec.structs import replace
 
@@ -18,8 +17,10 @@ from pytest_agenteval.cli.console import (
     STDOUT,
     add_json_option,
     add_results_option,
+    add_side_options,
     find_named_run,
     indented_lines,
+    name_list,
     print_lines,
     print_other_runs_of_day,
     wrapped,
@@ -29,10 +30,9 @@ from pytest_agenteval.cli.console import (
 from pytest_agenteval.compare.baseline_file import (
     baseline_text,
     find_baseline,
-    find_compared_run,
     write_baseline,
 )
-from pytest_agenteval.compare.comparison import TOLERANCE, RunComparison, compare_runs, run_drifts
+from pytest_agenteval.compare.comparison import TOLERANCE, RunComparison, run_drifts
 from pytest_agenteval.compare.pairing import ComparedRun, compared_run, group_of, pair_suites, pool_runs
 from pytest_agenteval.reports.comparison_report import (
     BaselineChange,
@@ -46,6 +46,13 @@ from pytest_agenteval.reports.comparison_report import (
 )
 from pytest_agenteval.reports.comparison_text import alike_text
 from pytest_agenteval.reports.markdown_report import append_summary
+from pytest_agenteval.reports.sides import Sides, sides_of_places
+from pytest_agenteval.reports.sides_report import (
+    against_lines,
+    sides_document,
+    sides_lines,
+    sides_markdown,
+)
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_documents import GATES
 from pytest_agenteval.store.run_folder import RunHeader, find_run, list_runs
@@ -80,9 +87,8 @@ MOST_NAME = 200
 def compare_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     parser.epilog = f"{RUN_HELP} Here a baseline's file may stand for one."
-    add("runs", nargs="+", metavar="RUN", help="old and new, or one with --models or --variants")
-    add("--models", metavar="OLD,NEW", help="compare these two models")
-    add("--variants", metavar="OLD,NEW", help="compare these two prompt variants (base: the agent's)")
+    add("runs", nargs="+", metavar="RUN", help="the old run first, then others; or one, whose models or variants are compared")  # fmt: skip  # noqa: E501
+    add_side_options(parser)
     add("--allow", action="store_true", help="compare the tasks that are the same on both sides")
     add("--tolerance", type=_proportion, metavar="D", help="the fall that does not matter (default: 0.05)")
     add("--judge-noise", nargs="*", metavar="RUN", help="the judge's share of noise, from runs of --agent-regrade")  # fmt: skip  # noqa: E501
@@ -103,49 +109,59 @@ def _proportion(text: str) -> float:
 
 
 def compare(args: argparse.Namespace) -> int:
-    """Compare two runs; 1 where something is worse, 2 where nothing can be compared."""
+    """Compare sides; 1 where something is worse than the first of them, 2 where nothing can be compared."""
     if args.json == args.markdown == STDOUT:
         raise UsageMistake("--json - and --markdown - would mix on the standard output: write one to a file")
+    models, variants = name_list(args.models, "--models"), name_list(args.variants, "--variants")
     for name in dict.fromkeys(args.runs):
         print_other_runs_of_day(Path(args.results), name)
-    if args.models and args.variants:
-        raise UsageMistake("--models and --variants: compare one of them at a time")
-    if len(args.runs) > 2:
-        count = len(args.runs)
-        raise UsageMistake(
-            f"expected one run or two; found {count}: agenteval report shows many side by side"
-        )
-    if len(args.runs) == 1 and not (args.models or args.variants):
-        raise UsageMistake("one run: expected two, or --models OLD,NEW or --variants OLD,NEW within one")
-    names = _two_names(args.models, "--models") or _two_names(args.variants, "--variants")
-    old, new = (find_compared_run(Path(args.results), name) for name in (args.runs[0], args.runs[-1]))
-    compared: Literal["", "model", "variant"] = "model" if args.models else "variant" if args.variants else ""
-    if args.models:
-        old, new = old.with_model(names[0]), new.with_model(names[1])
-    elif args.variants:
-        old, new = old.with_variant(names[0]), new.with_variant(names[1])
-    comparison = compare_runs(old, new, compared=compared, tolerance=args.tolerance or TOLERANCE)
-    _refuse_obstacles(comparison, args)
+    sides = _compared_sides(args, models, variants)
+    comparisons = [sides.comparison(0, new) for new in range(1, len(sides))]
+    for comparison in comparisons:
+        _refuse_obstacles(comparison, args)
     if args.judge_noise is not None:
-        comparison = _with_judge_noise(comparison, args)
+        sides = _with_judge_noise(sides, args)
+        comparisons = [sides.comparison(0, 1)]
+    several = len(sides) > 2
     if args.json:
-        write_document(args.json, comparison_json(comparison))
+        document = sides_document(sides) if several else comparison_json(comparisons[0])
+        write_document(args.json, document)
+    markdown = sides_markdown(sides) if several else comparison_markdown(comparisons[0])
     if args.markdown:
-        write_text(args.markdown, comparison_markdown(comparison))
+        write_text(args.markdown, markdown)
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
         # A summary that cannot be written is reported, and hides no verdict.
-        problem = append_summary(Path(summary), comparison_markdown(comparison))
+        problem = append_summary(Path(summary), markdown)
         print(problem, end="\n" if problem else "", file=sys.stderr)
     if STDOUT not in (args.json, args.markdown):
-        print_lines(comparison_lines(comparison, shutil.get_terminal_size().columns, whole=args.verbose))
-    if STDOUT not in (args.json, args.markdown) and not compared and (line := _gate_line(args)):
-        print_lines([StyledLine(line)])
-    for line in comparison.odd:
+        print_lines(_compared_lines(sides, args))
+    for line in dict.fromkeys(line for comparison in comparisons for line in comparison.odd):
         print(line, file=sys.stderr)
     # An agent that always raises must not look like one that did not change.
-    if not comparison.has_scores:
+    if not any(comparison.has_scores for comparison in comparisons):
         return REFUSED
-    return WORSE if comparison.worse else 0
+    return WORSE if any(comparison.worse for comparison in comparisons) else 0
+
+
+def _compared_sides(args: argparse.Namespace, models: Sequence[str], variants: Sequence[str]) -> Sides:
+    results, tolerance = Path(args.results), args.tolerance or TOLERANCE
+    places = [find_baseline(results, name) for name in args.runs]
+    sides = sides_of_places(places, models, variants, tolerance=tolerance)
+    if len(sides) < 2:
+        how = "name another run, or --models A,B or --variants A,B of this one"
+        raise UsageMistake(f"expected two sides or more; found {sides.sides[0].name}: {how}")
+    return sides
+
+
+def _compared_lines(sides: Sides, args: argparse.Namespace) -> Iterator[StyledLine]:
+    width = shutil.get_terminal_size().columns
+    if len(sides) > 2:
+        yield from sides_lines(sides, width)
+        yield from against_lines(sides, 0, width, verbosity=int(args.verbose))
+        return
+    yield from comparison_lines(sides.comparison(0, 1), width, whole=args.verbose)
+    if not (args.models or args.variants) and len(args.runs) == 2 and (line := _gate_line(args)):
+        yield StyledLine(line)
 
 
 def _gate_line(args: argparse.Namespace) -> str:
@@ -159,33 +175,25 @@ def _gate_line(args: argparse.Namespace) -> str:
     return one_line(judged.outcome(not_tried_again(judged.broken, "while comparing")).line, MOST_LINE)
 
 
-def _with_judge_noise(comparison: RunComparison, args: argparse.Namespace) -> RunComparison:
+def _with_judge_noise(sides: Sides, args: argparse.Namespace) -> Sides:
     from pytest_agenteval.compare.comparison import with_judge_noise
 
+    if len(sides) > 2:
+        raise UsageMistake(f"--judge-noise: expected two sides; found {len(sides)}")
     results = Path(args.results)
-    sides = [load_run(find_run(results, name)) for name in dict.fromkeys(args.runs)]
-    names = {side.folder.name for side in sides}
+    runs = [load_run(find_run(results, name)) for name in dict.fromkeys(args.runs)]
+    names = {run.folder.name for run in runs}
     # Without names: all runs that graded trials of these again.
     folders = [find_run(results, name) for name in args.judge_noise] or [
         run.path for run in list_runs(results) if names.intersection(run.header.regraded)
     ]
-    compared = with_judge_noise(comparison, sides, [load_run(folder) for folder in folders])
+    compared = with_judge_noise(sides.comparison(0, 1), runs, [load_run(folder) for folder in folders])
     if all(suite.judge_share is None for suite in compared.suites):
         how = "pytest EVALS --agent-regrade=RUN --agent-judge=JUDGE, twice or more"
         found = ", ".join(folder.name for folder in folders) or "none"
         expected = "expected runs that graded the same trials again, and trials that differ among themselves"
         raise UsageMistake(f"--judge-noise: {expected}; found {found}; {how}")
-    return compared
-
-
-def _two_names(text: str | None, flag: str) -> tuple[str, ...]:
-    """Give the two names behind a flag; none where the flag was not given."""
-    if text is None:
-        return ()
-    names = [name.strip() for name in text.split(",")]
-    if len(names) != 2 or not all(names) or names[0] == names[1]:
-        raise UsageMistake(f"{flag}: expected two different names, as in {flag} old,new; found {text!r}")
-    return tuple(names)
+    return Sides(sides.sides, sides.legend, comparison=compared)
 
 
 def _refuse_obstacles(comparison: RunComparison, args: argparse.Namespace) -> None:

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_agenteval.text.errors import writing
+from pytest_agenteval.text.errors import UsageMistake, writing
 from pytest_agenteval.text.formatting import (
     StyledLine,
     clamp_width,
@@ -98,6 +98,27 @@ def positive_seconds(text: str) -> float:
     if not 0 < value < math.inf:
         raise argparse.ArgumentTypeError(f"expected a number of seconds above 0; found {text!r}")
     return value
+
+
+def add_side_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that choose what of runs is put beside each other."""
+    add = parser.add_argument
+    add("--models", metavar="A,B", help="put these models beside each other")
+    add(
+        "--variants",
+        metavar="A,B",
+        help="put these prompt variants beside each other (base: the agent's own)",
+    )
+
+
+def name_list(text: str | None, flag: str) -> tuple[str, ...]:
+    """Give the names behind a flag, in their order; none where it was not given."""
+    if text is None:
+        return ()
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names) or len(set(names)) < len(names):
+        raise UsageMistake(f"{flag}: expected different names, as in {flag} a,b; found {text!r}")
+    return names
 
 
 def add_json_option(parser: argparse._ActionsContainer) -> None:

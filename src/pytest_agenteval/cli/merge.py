@@ -33,6 +33,8 @@ from pytest_agenteval.reports.report_files import check_report_path, write_repor
 from pytest_agenteval.reports.run_screen import gate_lines
 from pytest_agenteval.reports.run_view import view_of
 from pytest_agenteval.reports.scorecard import relevant_scorecards
+from pytest_agenteval.reports.sides import sides_of
+from pytest_agenteval.reports.sides_report import side_verdict_lines, verdict_sentences
 from pytest_agenteval.reports.task_lines import TaskFileLines
 from pytest_agenteval.session.options import RawValue, WrongValue, file_name
 from pytest_agenteval.session.run_verdict import RunVerdict, judged_source, verdict_on_parts, write_comparison
@@ -178,11 +180,12 @@ def _write_reports(
     scorecards = installed_registry().scorecards()
     comparison = verdict.comparison if verdict is not None else None
     judged = gate_lines(verdict.lines if verdict is not None else ())
-    boards = leaderboards_of((run,), scorecards)
+    boards, sides = leaderboards_of((run,), scorecards), sides_of([run])
     print_broken_scorecards(boards)
     if args.json != STDOUT:
         width, verbosity = terminal_width(), args.verbose - args.quiet
         headline = [*verdict_lines(comparison, width, verbosity), StyledLine("")] if comparison else []
+        headline += side_verdict_lines(sides, width)
         commands = next_commands(run, run.name, args.results)
         print_lines(one_run_lines(run, boards, commands, width, verbosity, headline, judged))
     source = judged_source(run, verdict, baseline, scorecards)
@@ -193,10 +196,11 @@ def _write_reports(
     relevant = relevant_scorecards(run.entries, scorecards)
     totals = list(scorecard_lines(run, relevant, WIDE, whole=False)) if relevant else []
     if args.comment:
-        remarks = [*(verdict.lines if verdict else ()), *(line.text for line in totals)]
+        gates = verdict.lines if verdict else ()
+        remarks = [*verdict_sentences(sides), *gates, *(line.text for line in totals)]
         lines = TaskFileLines(Path.cwd())
         write_text(args.comment, comment_markdown(run, view_of(run), lines, comparison, remarks))
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
-        markdown = summary_markdown(view_of(run), totals, judged, comparison)
+        markdown = summary_markdown(view_of(run), totals, judged, comparison, verdict_sentences(sides))
         if problem := append_summary(Path(summary), markdown):
             print(problem, file=sys.stderr)

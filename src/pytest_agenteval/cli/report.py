@@ -16,7 +16,9 @@ from pytest_agenteval.cli.console import (
     STDOUT,
     add_json_option,
     add_results_option,
+    add_side_options,
     find_named_run,
+    name_list,
     page_lines,
     print_lines,
     print_unreadable,
@@ -32,7 +34,6 @@ from pytest_agenteval.reports.comparison_report import comparison_lines
 from pytest_agenteval.reports.leaderboard import (
     Leaderboard,
     board_lines,
-    leaderboards_json,
     leaderboards_of,
     standing_lines,
 )
@@ -47,6 +48,7 @@ from pytest_agenteval.reports.run_screen import (
 )
 from pytest_agenteval.reports.run_view import model_note, view_of
 from pytest_agenteval.reports.scorecard import RegisteredScorecard, ReportOption
+from pytest_agenteval.reports.sides_report import side_verdict_lines, sides_lines
 from pytest_agenteval.reports.trial_choice import (
     PROGRAM,
     WORST,
@@ -67,6 +69,7 @@ from pytest_agenteval.store.run_reader import Run, first_unreadable, load_run, l
 from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.text.errors import AgentEvalError, UsageMistake
 from pytest_agenteval.text.formatting import StyledLine, ending_word, printable
+from pytest_agenteval.text.json_values import jsonable
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 ROW_FILES = (".csv", ".parquet")
@@ -139,6 +142,7 @@ def report_arguments(parser: argparse.ArgumentParser) -> None:
         help="write or send trials in another format, or as a benchmark does",
     )
     add("-o", "--output", action="append", default=[], metavar="FILE", help=f"write a report file; may be given again. By its ending: {', '.join(FILE_KINDS)}. With --as: the folder to write into")  # fmt: skip  # noqa: E501
+    add_side_options(parser)
     add("--rows", choices=list(ROW_KINDS), metavar="ROWS", help=f"rows of .csv and .parquet: {', '.join(ROW_KINDS)} (default: trials)")  # fmt: skip  # noqa: E501
     add_results_option(parser)
     parser.set_defaults(registry=registry, scorecard_options=add_scorecard_options(parser, registry))
@@ -238,7 +242,8 @@ def _write_reports(
         check_report_path(path)
     if args.rows and not any(path.suffix.lower() in ROW_FILES for path in paths):
         raise UsageMistake(f"--rows {args.rows} belongs to -o FILE that ends in {' or '.join(ROW_FILES)}")
-    source = replace(report_source(runs, scorecards), rows=args.rows or "trials")
+    sides = name_list(args.models, "--models"), name_list(args.variants, "--variants")
+    source = replace(report_source(runs, scorecards, *sides), rows=args.rows or "trials")
     # Rows and JUnit files hold no scorecards.
     has_boards = args.json or args.markdown or not all(path.suffix.lower() in NO_BOARDS for path in paths)
     status = _print_runs(source, args) if has_boards or not paths else 0
@@ -249,10 +254,12 @@ def _write_reports(
 
 
 def _print_runs(source: ReportSource, args: argparse.Namespace) -> int:
-    boards = leaderboards_of(source.all_runs, source.scorecards)
+    boards = leaderboards_of(source.all_runs, source.scorecards, source.sides)
     has_broken = print_broken_scorecards(boards)
     if args.json:
-        write_document(args.json, leaderboards_json(boards))
+        from pytest_agenteval.reports.exports.json_report import report_figures
+
+        write_document(args.json, jsonable(report_figures(source, boards)))
     if args.markdown:
         write_text(args.markdown, report_markdown(source))
     if STDOUT not in (args.json, args.markdown) and not args.output:
@@ -271,15 +278,19 @@ def print_broken_scorecards(boards: Sequence[Leaderboard]) -> bool:
 def _screen_lines(
     source: ReportSource, boards: Sequence[Leaderboard], args: argparse.Namespace
 ) -> Iterator[StyledLine]:
-    width = terminal_width()
-    if len(source.all_runs) == 1:
-        commands = next_commands(source.runs[0], args.runs[0], args.results)
-        yield from one_run_lines(source.runs[0], boards, commands, width, args.verbose - args.quiet)
+    width, sides = terminal_width(), source.sides
+    if len(source.all_runs) == 1 and not (args.models or args.variants):
+        run = source.all_runs[0]
+        steps = next_commands(run, args.runs[0], args.results)
+        verdicts = side_verdict_lines(sides, width)
+        yield from one_run_lines(run, boards, steps, width, args.verbose - args.quiet, verdicts)
         return
     if source.comparison is not None:
         yield from comparison_lines(source.comparison, width, whole=args.verbose > 0)
+    else:
+        yield from sides_lines(sides, width)
     left = boards_beside(boards, source)
-    if left and source.comparison is not None:
+    if left:
         yield StyledLine("")
     yield from board_lines(left, width)
 

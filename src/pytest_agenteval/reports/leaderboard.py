@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -11,7 +11,7 @@ from pytest_agenteval.compare.scoring.intervals import Interval, format_interval
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.group_statistics import GroupStatistics
 from pytest_agenteval.reports.resource_figures import ResourceUse
-from pytest_agenteval.reports.run_view import SuiteView, decisions_json, entries_by_group, suite_views
+from pytest_agenteval.reports.run_view import Group, SuiteView, decisions_json, entries_by_group, suite_views
 from pytest_agenteval.reports.scorecard import (
     BrokenScorecard,
     Metric,
@@ -21,6 +21,7 @@ from pytest_agenteval.reports.scorecard import (
     Total,
     scorecard_of,
 )
+from pytest_agenteval.reports.sides import Sides
 from pytest_agenteval.reports.suite_tables import (
     interval_cell,
     judge_caveat,
@@ -50,7 +51,7 @@ class LeaderboardRow(FrozenValue, frozen=True):
     """A suite with one model and variant in one run.
 
     ``scorecard`` is that of a benchmark which knows the suite's graders; ``broken`` says why it could not be
-    made.
+    made. ``label`` is that of the report's side, where it names the row.
     """
 
     run: str
@@ -59,6 +60,7 @@ class LeaderboardRow(FrozenValue, frozen=True):
     scorecard: Scorecard | None
     entries: Sequence[JournalEntry]
     broken: str = ""
+    label: str = ""
 
     @property
     def total(self) -> Total | None:
@@ -81,25 +83,52 @@ class Leaderboard(FrozenValue, frozen=True):
         return any(standing.scorecard for standing in self.standings)
 
 
-def leaderboards_of(runs: Iterable[Run], scorecards: Sequence[RegisteredScorecard] = ()) -> list[Leaderboard]:
-    """Make a board for each suite, in order of appearance; no transcript is read."""
+def leaderboards_of(
+    runs: Iterable[Run], scorecards: Sequence[RegisteredScorecard] = (), sides: Sides | None = None
+) -> list[Leaderboard]:
+    """Make a board for each suite, in order of appearance; no transcript is read.
+
+    With ``sides`` it has their rows, under their labels, and no others.
+    """
     by_suite: dict[str, list[LeaderboardRow]] = {}
     for run in runs:
-        for standing in _standings_of(run, scorecards):
+        labels = _side_labels(sides, run)
+        for standing in _standings_of(run, scorecards, labels):
             by_suite.setdefault(standing.view.suite, []).append(standing)
     return [Leaderboard(suite, tuple(sorted(rows, key=_best_first))) for suite, rows in by_suite.items()]
 
 
-def _standings_of(run: Run, scorecards: Iterable[RegisteredScorecard] = ()) -> Iterator[LeaderboardRow]:
+def _side_labels(sides: Sides | None, run: Run) -> dict[Group, str] | None:
+    """Give the label of each suite, model and variant that sides have of a run; None for all, without one.
+
+    A side with several models has none for a single one of them.
+    """
+    if sides is None:
+        return None
+    labels: dict[Group, str] = {}
+    for side in sides.sides:
+        if side.run is run:
+            suites = [view.suite for view in side.suites]
+            for view in side.suites:
+                labels[view.group] = side.label if suites.count(view.suite) == 1 and len(sides) > 1 else ""
+    return labels
+
+
+def _standings_of(
+    run: Run, scorecards: Iterable[RegisteredScorecard] = (), labels: Mapping[Group, str] | None = None
+) -> Iterator[LeaderboardRow]:
     groups = entries_by_group(run)
     for suite in suite_views(run):
+        if labels is not None and suite.group not in labels:
+            continue
         entries, scorecard, broken = groups[suite.group], None, ""
         try:
             scorecard = scorecard_of(entries, scorecards)
         # The code of a benchmark must not cost a run its other tables.
         except BrokenScorecard as mistake:
             broken = str(mistake)
-        yield LeaderboardRow(run.name, str(run.folder), suite, scorecard, entries, broken)
+        label = labels[suite.group] if labels else ""
+        yield LeaderboardRow(run.name, str(run.folder), suite, scorecard, entries, broken, label)
 
 
 def suite_entries(run: Run, suite: SuiteView) -> list[JournalEntry]:
@@ -478,7 +507,9 @@ def _by_bucket(board: Leaderboard) -> ReportTable:
 
 
 def _names(rows: Sequence[LeaderboardRow]) -> tuple[str, ...]:
-    """Name rows by model and variant, with the run too where several have the same."""
+    """Name rows by their sides, else by model and variant, with the run too where several have the same."""
+    if all(row.label for row in rows):
+        return tuple(row.label for row in rows)
     times = Counter(row.view.who for row in rows)
     names = [row.view.who if times[row.view.who] == 1 else f"{row.view.who} {row.run}" for row in rows]
     return tuple(one_line(name, MOST_NAME) for name in names)

@@ -32,6 +32,7 @@ from pytest_agenteval.reports.leaderboard import (
 from pytest_agenteval.reports.report_source import ReportSource
 from pytest_agenteval.reports.run_view import RunView, SuiteView, view_of, worst_first
 from pytest_agenteval.reports.run_warnings import run_warnings
+from pytest_agenteval.reports.sides_report import sides_markdown, verdict_sentences
 from pytest_agenteval.reports.suite_tables import (
     WorstBuckets,
     remarks_on_all,
@@ -74,15 +75,17 @@ def summary_markdown(
     totals: Sequence[StyledLine] = (),
     footer: Sequence[StyledLine] = (),
     comparison: RunComparison | None = None,
+    side_verdicts: Sequence[str] = (),
 ) -> str:
     """Give a run as its screen does: suites, worst buckets and warnings; all tables and misses are folded.
 
     ``totals`` are the results of benchmarks, ``footer`` those of gates: a paragraph for each line. The
-    verdict of ``comparison`` comes first.
+    verdict of ``comparison`` comes first, then ``side_verdicts``: which model or variant beats which.
     """
     table = markdown_rows(_suites(view, suite_columns(view)).rows)
     verdict = [] if comparison is None else [comparison_markdown(comparison).rstrip("\n")]
-    parts = [*verdict, "## Agent evals", table]
+    beats = [f"**{escape_markdown(text, MOST_VERDICT)}**" for text in side_verdicts]
+    parts = [*verdict, "## Agent evals", *beats, table]
     parts += [*map(escape_markdown, filter(None, remarks_on_all(view))), *_paragraphs(totals)]
     parts += [_buckets(suite) for suite in worst_buckets(view)]
     if notes := [f"- {escape_markdown(note.text)}" for note in run_warnings(view)]:
@@ -148,12 +151,17 @@ def write_markdown(path: Path, source: ReportSource) -> None:
 
 
 def report_markdown(source: ReportSource) -> str:
-    """Give one run with its tables, two runs as a comparison, more of them side by side."""
-    runs, comparison = source.all_runs, source.comparison
-    parts = [comparison_markdown(comparison)] if comparison else []
-    if len(source.runs) == 1 and (comparison is None or source.old_run is None):
-        parts.append(summary_markdown(view_of(source.runs[0])))
-    boards = boards_beside(leaderboards_of(runs, source.scorecards), source)
+    """Give one run with its tables, two sides as a comparison, more of them side by side."""
+    runs, comparison, sides = source.all_runs, source.comparison, source.sides
+    is_one_run = len(runs) == 1 and all(side.run in (None, runs[0]) for side in sides.sides)
+    parts = []
+    if comparison and len({id(side.run) for side in sides.sides}) > 1:
+        parts.append(comparison_markdown(comparison))
+    elif len(sides) > 1 and not is_one_run:
+        parts.append(sides_markdown(sides))
+    if is_one_run:
+        parts.append(summary_markdown(view_of(runs[0]), side_verdicts=verdict_sentences(sides)))
+    boards = boards_beside(leaderboards_of(runs, source.scorecards, sides), source)
     return "\n".join([*parts, *(f"{table_markdown(table)}\n" for table in _tables(boards, len(runs)))])
 
 

@@ -37,7 +37,7 @@ TaskKey: TypeAlias = tuple[int, str, str]
 """A row of the page: the number of its suite, the task and its agent."""
 
 
-class PageTrial(NamedTuple):
+class IndexedTrial(NamedTuple):
     """A trial by the number of its side; ``run`` is None where there are only its figures."""
 
     side: int
@@ -46,7 +46,7 @@ class PageTrial(NamedTuple):
     task: TaskKey
 
 
-def page_index(source: ReportSource) -> tuple[Fields, list[PageTrial]]:
+def page_index(source: ReportSource) -> tuple[Fields, list[IndexedTrial]]:
     """Give the index of a report, and its trials in the order in which the index has them.
 
     ``left_out``, and the places of transcripts, are to be filled in by whoever writes these.
@@ -56,7 +56,7 @@ def page_index(source: ReportSource) -> tuple[Fields, list[PageTrial]]:
     tasks = _task_rows(trials, sides, lanes)
     places = {key: at for at, key in enumerate(tasks)}
     runs = [_run_head(side) for side in _sides_of_runs(sides)]
-    index = {
+    index: Fields = {
         "format": FORMAT,
         "title": " · ".join(dict.fromkeys(lane.suite for lane in lanes)) or "no trials",
         "headline": headline(source.comparison) if source.comparison else "",
@@ -185,9 +185,8 @@ def _resources(figures: ResourceFigures) -> Fields:
 
 
 def side_figures(side: Side) -> Fields:
-    """Give the figures of a side over all its suites: what it took is added, scores are its suites' own."""
-    totals = [suite.total for suite in side.suites]
-    rows = [figures_row(total) for total in totals]
+    """Give the figures of a side over all its suites; a score only of the one suite that it has."""
+    rows = [figures_row(suite.total) for suite in side.suites]
     counts = ("tasks", "trials", "planned", "errored", "not_run", "tasks_passed", "tasks_decided")
     sums: Fields = {name: sum(row[name] for row in rows) for name in counts}
     sums |= _resources(side.resources)
@@ -296,7 +295,7 @@ def _flags(
 # ---- tasks and trials
 
 
-def _ordered_trials(sides: Sides, lanes: Sequence[Lane]) -> list[PageTrial]:
+def _ordered_trials(sides: Sides, lanes: Sequence[Lane]) -> list[IndexedTrial]:
     """Give all trials: by suite, bucket and task, then by side, then in the order of repetitions."""
     suites = {
         (at, (lane.suite, *who)): number
@@ -305,7 +304,7 @@ def _ordered_trials(sides: Sides, lanes: Sequence[Lane]) -> list[PageTrial]:
         if who
     }
     trials = [
-        PageTrial(at, side.run, entry, (suites[at, group_of(entry)], entry.key.task, entry.key.agent))
+        IndexedTrial(at, side.run, entry, (suites[at, group_of(entry)], entry.key.task, entry.key.agent))
         for at, side in enumerate(sides.sides)
         for entry in side.entries
     ]
@@ -313,7 +312,7 @@ def _ordered_trials(sides: Sides, lanes: Sequence[Lane]) -> list[PageTrial]:
     # The newest side says in which bucket a task is.
     bucket_of = {trial.task: trial.entry.bucket for trial in trials}
 
-    def order(trial: PageTrial) -> tuple[int, int, str, str, int, int]:
+    def order(trial: IndexedTrial) -> tuple[int, int, str, str, int, int]:
         suite, task, agent = trial.task
         at = buckets[suite].get(bucket_of[trial.task], len(buckets[suite]))
         return suite, at, task, agent, trial.side, trial.entry.key.repetition
@@ -327,7 +326,7 @@ def _bucket_order(lane: Lane, sides: Sides) -> dict[str, int]:
     return {name: at for at, name in enumerate(names)}
 
 
-def _task_rows(trials: Sequence[PageTrial], sides: Sides, lanes: Sequence[Lane]) -> dict[TaskKey, Fields]:
+def _task_rows(trials: Sequence[IndexedTrial], sides: Sides, lanes: Sequence[Lane]) -> dict[TaskKey, Fields]:
     rows: dict[TaskKey, Fields] = {}
     cells: dict[tuple[TaskKey, int], list[int]] = {}
     for place, trial in enumerate(trials):
@@ -358,7 +357,7 @@ def _task_cell(entries: Sequence[JournalEntry], places: list[int]) -> Fields:
     }
 
 
-def _add_causes(index: Fields, sides: Sides, trials: Sequence[PageTrial]) -> None:
+def _add_causes(index: Fields, sides: Sides, trials: Sequence[IndexedTrial]) -> None:
     """Add why trials did not pass, and to each trial the numbers of its causes."""
     places = {id(trial.entry): at for at, trial in enumerate(trials)}
     index["causes"] = []
@@ -391,14 +390,14 @@ class _Numbers:
         return [self.names.setdefault(name, len(self.names)) for name in names]
 
 
-def _trial_tables(trials: Sequence[PageTrial], places: dict[TaskKey, int]) -> Fields:
+def _trial_tables(trials: Sequence[IndexedTrial], places: dict[TaskKey, int]) -> Fields:
     """Give the trials' rows, and the names of the tools and graders that they have as numbers."""
     tools, graders = _Numbers(), _Numbers()
     rows = [_trial_row(trial, places[trial.task], tools, graders) for trial in trials]
     return {"trials": rows, "tools": list(tools.names), "graders": list(graders.names)}
 
 
-def _trial_row(trial: PageTrial, task: int, tools: _Numbers, graders: _Numbers) -> Fields:
+def _trial_row(trial: IndexedTrial, task: int, tools: _Numbers, graders: _Numbers) -> Fields:
     """Give a trial's row; its transcript will be ``at`` a place in ``chunk``, None where there is none.
 
     ``tokens``, ``usd`` and ``seconds`` are what all its ``attempts`` took. ``graders`` did not pass it.

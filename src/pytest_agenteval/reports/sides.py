@@ -10,9 +10,11 @@ from string import ascii_uppercase
 
 from msgspec.structs import replace
 
+from pytest_agenteval.compare.baseline_file import read_baseline
 from pytest_agenteval.compare.comparison import TOLERANCE, RunComparison, SuiteComparison, compare_runs
 from pytest_agenteval.compare.pairing import (
     BASE,
+    Compared,
     ComparedRun,
     ModelVariant,
     compared_run,
@@ -24,14 +26,14 @@ from pytest_agenteval.reports.resource_figures import ResourceFigures, resource_
 from pytest_agenteval.reports.run_view import SuiteView, suite_views
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_folder import RunHeader
-from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.text.errors import UsageMistake, nearest_names
 from pytest_agenteval.text.formatting import MOST_NAME, model_label, one_line
 
 MOST_LABEL = 20
 """Characters of a side's label; where one would be longer, letters stand for all of them."""
 
-MOST_COMPARED = 12
+MOST_COMPARED = 8
 """Sides of which each pair is compared; of more, each is compared with the old one alone."""
 
 
@@ -110,9 +112,13 @@ class Sides:
     def comparison(self, old: int, new: int) -> RunComparison:
         """Compare two sides by their numbers; each comparison is made once."""
         if (old, new) not in self._comparisons:
-            sides = self.sides[old].compared, self.sides[new].compared
+            before, after = self.sides[old], self.sides[new]
             self._comparisons[old, new] = compare_runs(
-                *sides, tolerance=self.tolerance, pairs=max(1, len(self.pairs))
+                before.compared,
+                after.compared,
+                compared=_what_differs(before, after),
+                tolerance=self.tolerance,
+                pairs=max(1, len(self.pairs)),
             )
         return self._comparisons[old, new]
 
@@ -152,9 +158,23 @@ class Sides:
         yield from (Lane(suite, tuple(whos)) for whos in lanes.values())
 
     def _partners(self, suite: str, side: int, newest: int) -> dict[ModelVariant, ModelVariant]:
-        old, new = self.sides[side].compared, self.sides[newest].compared
-        groups = (pairs.group for pairs in pair_suites(old, new))
+        old, new = self.sides[side], self.sides[newest]
+        pairs_of = pair_suites(old.compared, new.compared, _what_differs(old, new))
+        groups = (pairs.group for pairs in pairs_of)
         return {group.old: group.new for group in groups if group.suite == suite}
+
+
+def _what_differs(old: Side, new: Side) -> Compared:
+    """Say whether sides are two models, whose variants belong together, or two variants; else neither."""
+    models, variants = (
+        [{getattr(suite, name) for suite in side.suites} for side in (old, new)]
+        for name in ("model", "variant")
+    )
+    if all(len(names) == 1 for names in models) and models[0] != models[1]:
+        return "model" if variants[0] & variants[1] else ""
+    if all(len(names) == 1 for names in variants) and variants[0] != variants[1]:
+        return "variant"
+    return ""
 
 
 def sides_of(
@@ -170,19 +190,40 @@ def sides_of(
     more runs each run is one, unless their models differ. Raises UsageMistake where a run lacks a model or
     variant that was named.
     """
-    parts: list[_Part] = []
-    for run in runs:
-        parts += _named_parts(run, models, variants) if models or variants else [_whole(run)]
-    if not (models or variants) and _are_split(runs):
-        parts = [part for run in runs for part in _parts_of(run)]
-    return make_sides(parts, tolerance=tolerance)
+    return _sides_of([_whole(run) for run in runs], models, variants, tolerance)
+
+
+def sides_of_places(
+    places: Sequence[Path],
+    models: Sequence[str] = (),
+    variants: Sequence[str] = (),
+    *,
+    tolerance: float = TOLERANCE,
+) -> Sides:
+    """Give the sides of folders of runs and of files of baselines, as ``sides_of`` does."""
+    wholes = [
+        _baseline(read_baseline(place), place) if place.is_file() else _whole(load_run(place))
+        for place in places
+    ]
+    return _sides_of(wholes, models, variants, tolerance)
+
+
+def _sides_of(
+    wholes: Sequence[_Part], models: Sequence[str], variants: Sequence[str], tolerance: float
+) -> Sides:
+    parts = list(wholes)
+    if models or variants:
+        parts = [part for whole in wholes for part in _named_parts(whole, models, variants)]
+    elif _are_split(wholes):
+        parts = [part for whole in wholes for part in _parts_of(whole)]
+    return _labelled(parts, tolerance)
 
 
 def with_baseline(old: ComparedRun, old_run: Run | None, run: Run, comparison: RunComparison) -> Sides:
     """Give a run beside its baseline, with the comparison that judged it."""
-    before = _whole(old_run) if old_run else baseline_part(old)
-    sides = make_sides([replace(before, compared=old), _whole(run)])
-    return Sides(sides.sides, sides.legend, comparison=comparison)
+    before = replace(_whole(old_run), compared=old) if old_run else _baseline(old)
+    sides = _labelled([before, _whole(run)], comparison.tolerance)
+    return Sides(sides.sides, sides.legend, tolerance=comparison.tolerance, comparison=comparison)
 
 
 class _Part(FrozenValue, frozen=True):
@@ -212,61 +253,59 @@ def _whole(run: Run) -> _Part:
     return _Part(run, compared_run(run), suite_views(run))
 
 
-def baseline_part(old: ComparedRun, path: Path | None = None) -> _Part:
+def _baseline(old: ComparedRun, path: Path | None = None) -> _Part:
     """Give the side of a baseline's file, which has scores and no transcripts."""
     name = path.stem if path else old.name
     run = Run(path or Path(old.name), RunHeader("", name=name), (), old.entries)
     return _Part(run, old, suite_views(run), is_baseline=True)
 
 
-def _are_split(runs: Sequence[Run]) -> bool:
+def _are_split(wholes: Sequence[_Part]) -> bool:
     """Whether the models of runs are sides of their own."""
-    if len(runs) == 2:
+    if len(wholes) == 2:
         return False
-    whos = [{(view.suite, view.model, view.variant) for view in suite_views(run)} for run in runs]
-    several = [len(groups) > len({suite for suite, _, _ in groups}) for groups in whos]
-    return any(several) and (len(runs) == 1 or any(groups != whos[0] for groups in whos))
+    groups = [{view.group for view in whole.suites} for whole in wholes]
+    several = [len(own) > len({suite for suite, _, _ in own}) for own in groups]
+    return any(several) and (len(wholes) == 1 or any(own != groups[0] for own in groups))
 
 
-def _parts_of(run: Run) -> Iterator[_Part]:
-    whos = dict.fromkeys((view.model, view.variant) for view in suite_views(run))
-    if len(whos) < 2:
-        yield _whole(run)
-        return
-    yield from (_part(run, model, variant or BASE) for model, variant in whos)
+def _parts_of(whole: _Part) -> Iterator[_Part]:
+    for model, variant in dict.fromkeys((view.model, view.variant) for view in whole.suites):
+        yield _part(whole, model, variant or BASE)
 
 
-def _named_parts(run: Run, models: Sequence[str], variants: Sequence[str]) -> Iterator[_Part]:
-    views = suite_views(run)
+def _named_parts(whole: _Part, models: Sequence[str], variants: Sequence[str]) -> Iterator[_Part]:
     known = {
-        "model": list(dict.fromkeys(view.model for view in views)),
-        "variant": list(dict.fromkeys(view.variant or BASE for view in views)),
+        "model": list(dict.fromkeys(view.model for view in whole.suites)),
+        "variant": list(dict.fromkeys(view.variant or BASE for view in whole.suites)),
     }
     for kind, names in (("model", models), ("variant", variants)):
         for name in names:
             if name not in known[kind]:
                 near = nearest_names(name, known[kind]) or "none"
-                raise UsageMistake(f"{run.name} has no {kind} {name!r}; it has {near}")
+                raise UsageMistake(f"{whole.compared.name} has no {kind} {name!r}; it has {near}")
     for model, variant in product(models or [""], variants or [""]):
-        part = _part(run, model, variant)
+        part = _part(whole, model, variant)
         if part.suites:
             yield part
 
 
-def _part(run: Run, model: str, variant: str) -> _Part:
+def _part(whole: _Part, model: str, variant: str) -> _Part:
     """Give the trials of a model and of a variant; an empty name is any of them."""
     views = tuple(
-        view
-        for view in suite_views(run)
-        if model in ("", view.model) and variant in ("", view.variant or BASE)
+        view for view in whole.suites if model in ("", view.model) and variant in ("", view.variant or BASE)
     )
     groups = {view.group for view in views}
-    compared = compared_run(run)
-    entries = tuple(entry for entry in compared.entries if group_of(entry) in groups)
-    return _Part(run, replace(compared, entries=entries), views, is_whole_run=views == suite_views(run))
+    entries = tuple(entry for entry in whole.compared.entries if group_of(entry) in groups)
+    return replace(
+        whole,
+        compared=replace(whole.compared, entries=entries),
+        suites=views,
+        is_whole_run=views == whole.suites,
+    )
 
 
-def make_sides(parts: Sequence[_Part], *, tolerance: float = TOLERANCE) -> Sides:
+def _labelled(parts: Sequence[_Part], tolerance: float) -> Sides:
     """Give each part a label: what differs between the parts, a letter where that is long."""
     names = [_name(part) for part in parts]
     labels, legend = list(map(_short, _differing(parts))), []

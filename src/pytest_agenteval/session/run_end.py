@@ -64,6 +64,16 @@ class RunEnd:
         """The run's figures; first looked at when its header says how it ended."""
         return view_of(self.run)
 
+    @cached_property
+    def side_verdicts(self) -> list[str]:
+        """Which model or variant of the run beats which; nothing of a run with one of each, or of a shard."""
+        if len({suite.who for suite in self.view.suites}) < 2 or self.run.header.shards is not None:
+            return []
+        from pytest_agenteval.reports.sides import sides_of
+        from pytest_agenteval.reports.sides_report import verdict_sentences
+
+        return verdict_sentences(sides_of([self.run]))
+
     @property
     def comparison(self) -> RunComparison | None:
         """How the run compares with its baseline; None without one."""
@@ -165,7 +175,8 @@ class RunEnd:
         from pytest_agenteval.reports.markdown_report import comment_markdown
         from pytest_agenteval.reports.task_lines import TaskFileLines
 
-        remarks = [*self.verdict_lines, *(line.text for line in self.scorecard_lines(WIDE, whole=False))]
+        scorecards = (line.text for line in self.scorecard_lines(WIDE, whole=False))
+        remarks = [*self.side_verdicts, *self.verdict_lines, *scorecards]
         lines = TaskFileLines(self.config.rootpath)
         text = comment_markdown(self.run, self.view, lines, self.comparison, remarks)
         try:

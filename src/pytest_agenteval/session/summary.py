@@ -41,7 +41,15 @@ from pytest_agenteval.store.run_folder import (
     read_planned,
 )
 from pytest_agenteval.text.errors import UsageMistake
-from pytest_agenteval.text.formatting import StyledLine, few_names, in_actions, one_line, pluralize, wrap
+from pytest_agenteval.text.formatting import (
+    StyledLine,
+    few_names,
+    in_actions,
+    one_line,
+    pluralize,
+    wrap,
+    wrapped_lines,
+)
 
 if TYPE_CHECKING:
     from pytest_agenteval.session.eval_session import EvalSession
@@ -230,6 +238,9 @@ def _screen_parts(end: RunEnd, verbosity: int, width: int) -> ScreenParts:
         from pytest_agenteval.reports.comparison_report import verdict_lines
 
         headline = [*verdict_lines(end.comparison, width, verbosity), StyledLine("")]
+    if end.side_verdicts:
+        lines = (line for text in end.side_verdicts for line in wrapped_lines(text, width, "bold", indent=""))
+        headline += [*lines, StyledLine("")]
     if end.settings.max_cost is not None or end.settings.max_tokens is not None:
         from pytest_agenteval.session.run_costs import budget_lines
 
@@ -276,7 +287,8 @@ def _leave_markdown(end: RunEnd) -> str:
 
     calibrations = [line.text for line in _calibrations(end, WIDE)]
     totals = list(end.scorecard_lines(WIDE, whole=False))
-    markdown = summary_markdown(end.view, totals, gate_lines(end.verdict_lines), end.comparison)
+    footer = gate_lines(end.verdict_lines)
+    markdown = summary_markdown(end.view, totals, footer, end.comparison, end.side_verdicts)
     path = Path(os.environ["GITHUB_STEP_SUMMARY"])
     return append_summary(path, markdown + (code_block(calibrations) if calibrations else ""))
 

@@ -12,9 +12,10 @@ from pytest_agenteval.reports.comparison_report import FORMAT as COMPARISON_FORM
 from pytest_agenteval.reports.comparison_report import comparison_json
 from pytest_agenteval.reports.exports.document_text import clean_json, type_definitions
 from pytest_agenteval.reports.exports.row_files import export_file
-from pytest_agenteval.reports.leaderboard import leaderboards_json, leaderboards_of
+from pytest_agenteval.reports.leaderboard import Leaderboard, leaderboards_json, leaderboards_of
 from pytest_agenteval.reports.report_source import ReportSource
 from pytest_agenteval.reports.run_view import view_of
+from pytest_agenteval.reports.sides_report import comparisons_json, sides_json
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.rows import OWN_GRADE_COLUMNS, TRIALS, Column, ColumnType, TrialSource
 from pytest_agenteval.store.run_reader import Run
@@ -90,6 +91,31 @@ _TYPES: Mapping[ColumnType, Schema] = {
 }
 
 
+_SIDE_FIGURES = object_schema(
+    {"name": TEXT, "mark": TEXT}
+    | dict.fromkeys(("tasks", "trials", "planned", "errored", "not_run"), COUNT)
+    | dict.fromkeys(("tasks_passed", "tasks_decided", "tokens_unknown", "usd_unknown"), COUNT)
+    | dict.fromkeys(("seconds_unknown", "wall_unknown", "turns", "turns_unknown"), COUNT)
+    | dict.fromkeys(("score", "low", "high", "passed", "tokens", "usd"), _OPTIONAL_NUMBER)
+    | dict.fromkeys(("seconds", "wall", "p50", "p95"), _OPTIONAL_NUMBER),
+    {},
+    "the figures of all trials of a side; a score only of a side with one suite. p50 and p95 are seconds of "
+    "a model's turn",
+)
+_GROUP = object_schema({"suite": TEXT, "model": TEXT, "variant": TEXT}, {})
+_SIDE = object_schema(
+    {"label": TEXT, "name": TEXT, "run": TEXT, "path": TEXT, "groups": list_schema(_GROUP)}
+    | {"figures": _SIDE_FIGURES},
+    {},
+    "what is put beside the others: a run, a model, a variant or a baseline, whose run is empty",
+)
+
+
+def _pair(comparison: Schema) -> Schema:
+    sides = {"old_side": COUNT, "new_side": COUNT}
+    return object_schema({**sides, "comparison": comparison}, {}, "two sides, by their place in `sides`")
+
+
 def report_schema() -> Schema:
     """Give the schema of a report's file in JSON, and of its figures alone, which ``--json`` writes."""
     comparison, definitions = _comparison()
@@ -97,6 +123,7 @@ def report_schema() -> Schema:
     trial = object_schema({**_columns(TRIALS), "grades": grades}, {}, "a trial; see docs/data.md")
     weights: Schema = {"type": "object", "additionalProperties": NUMBER}
     figures = {"v": {"const": FORMAT}, "weights": weights, "boards": list_schema(_BOARD)}
+    figures |= {"sides": list_schema(_SIDE), "comparisons": list_schema(_pair(comparison))}
     file = {
         "runs": list_schema(_RUN),
         "comparison": {"anyOf": [comparison, {"type": "null"}]},
@@ -149,12 +176,18 @@ def write_json(path: Path, source: ReportSource) -> None:
         file.writelines(_report_json(source))
 
 
+def report_figures(source: ReportSource, boards: Sequence[Leaderboard]) -> dict[str, Any]:
+    """Give what ``agenteval report --json`` writes: figures of suites, of sides, and how sides compare."""
+    sides = {"sides": sides_json(source.sides), "comparisons": comparisons_json(source.sides)}
+    return {**leaderboards_json(boards), **sides}
+
+
 def _report_json(source: ReportSource) -> Iterator[str]:
     """Give the document piece by piece, so that a run of many trials is not in memory twice."""
     runs, comparison = source.all_runs, source.comparison
-    boards = leaderboards_json(leaderboards_of(runs, source.scorecards))
-    yield f'{{\n"v": {FORMAT},\n"runs": {_text([_run(run) for run in runs])},\n'
-    yield f'"weights": {_text(boards["weights"])},\n"boards": {_text(boards["boards"])},\n'
+    figures = report_figures(source, leaderboards_of(runs, source.scorecards, source.sides))
+    yield f'{{\n"v": {figures.pop("v")},\n"runs": {_text([_run(run) for run in runs])},\n'
+    yield from (f'"{name}": {_text(value)},\n' for name, value in figures.items())
     yield f'"comparison": {_text(comparison_json(comparison) if comparison else None)},\n"trials": ['
     between = "\n"
     for run in runs:

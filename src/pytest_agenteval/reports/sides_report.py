@@ -1,0 +1,232 @@
+"""Sides beside each other on a terminal, as Markdown and as JSON: tables of suites, and which beat which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from pytest_agenteval.compare.comparison import SuiteComparison
+from pytest_agenteval.compare.verdict import Change
+from pytest_agenteval.records.transcript import format_cost, format_tokens
+from pytest_agenteval.reports.comparison_report import FORMAT, comparison_json, verdict_lines
+from pytest_agenteval.reports.comparison_text import bucket_name, format_p
+from pytest_agenteval.reports.page_index import side_figures
+from pytest_agenteval.reports.run_view import SuiteView
+from pytest_agenteval.reports.sides import Lane, Side, Sides
+from pytest_agenteval.reports.suite_tables import (
+    interval_cell,
+    judge_caveat,
+    mean_cell,
+    tasks_passed,
+    trials_cell,
+)
+from pytest_agenteval.reports.tables import ReportTable, TableColumn, TableNote, stacked_lines, table_markdown
+from pytest_agenteval.text.formatting import (
+    MOST_NAME,
+    StyledLine,
+    clamp_width,
+    first_few,
+    format_figure,
+    model_label,
+    one_line,
+    pluralize,
+    printable,
+    wrapped_lines,
+)
+
+MOST_BUCKETS = 5
+"""Buckets in which one side beats another, of a suite."""
+
+MOST_SENTENCES = 12
+
+
+class _Standing(NamedTuple):
+    """A side in a lane, by its number."""
+
+    at: int
+    side: Side
+    view: SuiteView
+
+
+def sides_lines(sides: Sides, width: int) -> Iterator[StyledLine]:
+    """Give a table of each suite, the best side first, with who beats whom, and what letters stand for."""
+    width = clamp_width(width)
+    yield from stacked_lines(sides_tables(sides), width)
+    for line in sides.legend:
+        yield from wrapped_lines(line, width, "dim", indent="")
+
+
+def sides_markdown(sides: Sides) -> str:
+    parts = [table_markdown(table) for table in sides_tables(sides)]
+    parts += ["\n".join(f"- {printable(line)}" for line in sides.legend)] if sides.legend else []
+    return "\n\n".join(parts) + "\n"
+
+
+def sides_tables(sides: Sides) -> Iterator[ReportTable]:
+    """Give a table for each suite and lane: a row for each side, and its verdicts as notes."""
+    lanes = sides.lanes()
+    for lane in lanes:
+        standings = _standings(sides, lane)
+        if not standings:
+            continue
+        totals = [standing.view.total for standing in standings]
+        spent = [total.spent for total in totals]
+        columns = (
+            TableColumn("score", tuple(map(mean_cell, totals))),
+            TableColumn("95 %", tuple(map(interval_cell, totals)), spare=3),
+            TableColumn("tasks passed", tuple(map(tasks_passed, totals))),
+            TableColumn("trials", tuple(map(trials_cell, totals)), spare=1),
+            TableColumn("tokens", tuple(format_tokens(part.tokens) for part in spent), spare=2),
+            TableColumn("cost", tuple(format_cost(part.cost) for part in spent), spare=4),
+        )
+        names = tuple(standing.side.label for standing in standings)
+        caveats = [
+            f"{standing.side.label}: {judge_caveat(standing.view.total)}"
+            for standing in standings
+            if standing.view.total.lacking
+        ]
+        notes = tuple(map(TableNote, lane_sentences(sides, lane)))
+        title = f"{lane_name(lane, lanes)}: {pluralize(len(standings), 'side')}, best first"
+        yield ReportTable(title, "side", names, (columns,), notes, tuple(caveats))
+
+
+def lane_name(lane: Lane, lanes: Sequence[Lane]) -> str:
+    """Name a lane by its suite, with its newest model where the suite has several lanes."""
+    name = one_line(lane.suite, MOST_NAME)
+    who = next((model_label(*who) for who in reversed(lane.whos) if who), "")
+    several = [other.suite for other in lanes].count(lane.suite) > 1
+    return f"{name} with {one_line(who, MOST_NAME)}" if several and who else name
+
+
+def _standings(sides: Sides, lane: Lane) -> list[_Standing]:
+    """Give the sides that have a lane, best first."""
+    views = [(at, side, sides.suite_view(at, lane)) for at, side in enumerate(sides.sides)]
+    standings = [_Standing(at, side, view) for at, side, view in views if view is not None]
+    return sorted(standings, key=lambda each: (each.view.total.score is None, -(each.view.total.score or 0)))
+
+
+def verdict_sentences(sides: Sides) -> list[str]:
+    """Say which sides beat which: a sentence for each suite, which it names where there are several."""
+    lanes = sides.lanes() if len(sides) > 1 else []
+    sentences = []
+    for lane in lanes:
+        name = f"{lane_name(lane, lanes)}: " if len(lanes) > 1 else ""
+        text = "; ".join(lane_sentences(sides, lane))
+        sentences += [f"{name}{text}"] if text else []
+    return sentences
+
+
+def side_verdict_lines(sides: Sides, width: int) -> list[StyledLine]:
+    """Give the verdicts between the sides of one run, for the head of its screen; nothing for one side."""
+    if len(sides) < 2:
+        return []
+    texts = [
+        line for text in verdict_sentences(sides) for line in wrapped_lines(text, width, "bold", indent="")
+    ]
+    return [*texts, StyledLine("")] if texts else []
+
+
+def lane_sentences(sides: Sides, lane: Lane) -> list[str]:
+    """Say which sides beat which in a suite, in which buckets, and of which sides nothing is known."""
+    parts = {pair: sides.suite_comparison(*pair, lane) for pair in sides.pairs}
+    compared = {pair: part for pair, part in parts.items() if part is not None and part.suite is not None}
+    order = {standing.at: place for place, standing in enumerate(_standings(sides, lane))}
+    wins: dict[int, list[str]] = {}
+    for (old, new), part in compared.items():
+        if part.suite and part.suite.verdict in ("better", "worse"):
+            winner, loser = (new, old) if part.suite.verdict == "better" else (old, new)
+            wins.setdefault(winner, []).append(f"{sides.sides[loser].label} ({_evidence(part.suite)})")
+    sentences = [
+        f"{sides.sides[winner].label} beats {_joined(losers)}"
+        for winner, losers in sorted(wins.items(), key=lambda each: order.get(each[0], 0))
+    ]
+    for verdict, words in (("identical", "every trial scored the same"), ("", "cannot tell")):
+        pairs = [pair for pair, part in compared.items() if part.suite and _is_open(part.suite, verdict)]
+        if pairs:
+            sentences.append(f"{_joined(_pair_name(sides, pair) for pair in pairs)}: {words}")
+    if not compared and len(sides) > 1:
+        sentences.append("no two sides have a task in common that can be compared")
+    sentences += _bucket_sentences(sides, compared)
+    return first_few(sentences, MOST_SENTENCES, "and {} more")
+
+
+def _is_open(change: Change, verdict: str) -> bool:
+    if verdict:
+        return change.verdict == verdict
+    return change.verdict in ("cannot tell", "not worse")
+
+
+def _pair_name(sides: Sides, pair: tuple[int, int]) -> str:
+    old, new = pair
+    return f"{sides.sides[old].label} or {sides.sides[new].label}"
+
+
+def _bucket_sentences(sides: Sides, compared: dict[tuple[int, int], SuiteComparison]) -> list[str]:
+    """Say which side beats which in buckets, where the whole suite does not say so already."""
+    found: list[tuple[float, str]] = []
+    for (old, new), part in compared.items():
+        whole = part.suite.verdict if part.suite else ""
+        for change in part.buckets:
+            if change.verdict in ("better", "worse") and change.verdict != whole:
+                winner, loser = (new, old) if change.verdict == "better" else (old, new)
+                text = (
+                    f"in {bucket_name(change)} {sides.sides[winner].label} beats "
+                    f"{sides.sides[loser].label} ({_evidence(change)})"
+                )
+                found.append((change.p, text))
+    texts = [text for _, text in sorted(found, key=lambda each: each[0])]
+    return first_few(texts, MOST_BUCKETS, "and in {} more buckets")
+
+
+def _evidence(change: Change) -> str:
+    low, high = sorted((change.old, change.new))
+    on_these = " on these tasks" if change.of_these_tasks else ""
+    p = format_p(change.p_of_verdict)
+    return f"{format_figure(high)} to {format_figure(low)}{on_these}, p {p}"
+
+
+def _joined(texts: Iterable[str]) -> str:
+    """Join texts as a sentence does: ``a, b and c``."""
+    *others, last = texts
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def against_lines(sides: Sides, old: int, width: int, verbosity: int) -> Iterator[StyledLine]:
+    """Give each side's comparison with the old one, in brief or, with ``verbosity`` 1, at length."""
+    for new, side in enumerate(sides.sides):
+        if new != old:
+            yield StyledLine("")
+            yield from wrapped_lines(
+                f"{side.label} against {sides.sides[old].label}", width, "bold", indent=""
+            )
+            yield from verdict_lines(sides.comparison(old, new), width, verbosity)
+
+
+def sides_document(sides: Sides) -> dict[str, Any]:
+    """Give the document of more than two sides."""
+    return {"v": FORMAT, "sides": sides_json(sides), "comparisons": comparisons_json(sides)}
+
+
+def sides_json(sides: Sides) -> list[dict[str, Any]]:
+    """Give the sides: each with its run, what of it the side has, and figures over all of that."""
+    return [
+        {
+            "label": side.label,
+            "name": side.name,
+            "run": side.run.name if side.run else "",
+            "path": str(side.run.folder) if side.run else "",
+            "groups": [
+                {"suite": view.suite, "model": view.model, "variant": view.variant} for view in side.suites
+            ],
+            "figures": side_figures(side),
+        }
+        for side in sides.sides
+    ]
+
+
+def comparisons_json(sides: Sides) -> list[dict[str, Any]]:
+    """Give every pair of sides that is compared, by the numbers of its sides, with all figures."""
+    return [
+        {"old_side": old, "new_side": new, "comparison": comparison_json(sides.comparison(old, new))}
+        for old, new in sides.pairs
+    ]
