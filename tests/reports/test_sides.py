@@ -15,6 +15,7 @@ from pytest_agenteval.compare.comparison import compare_runs
 from pytest_agenteval.compare.verdict import LEVEL, PLAIN
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.page_index import page_index, reversed_change
+from pytest_agenteval.reports.report_files import write_report
 from pytest_agenteval.reports.report_source import report_source
 from pytest_agenteval.reports.sides import Sides, sides_of, sides_of_places
 from pytest_agenteval.reports.sides_report import sides_lines, verdict_sentences
@@ -97,6 +98,17 @@ def test_named_models_and_variants_choose_the_sides(store: Callable[..., Run]) -
         sides_of([run], models=["wek"])
     with pytest.raises(UsageMistake, match=r"has no variant 'shrt'; it has .*short"):
         sides_of([run], variants=["shrt"])
+
+
+def test_a_report_of_named_models_holds_their_trials_alone(store: Callable[..., Run], tmp_path: Path) -> None:
+    """Tables of rows, documents and figures of the run leave the other models out, and its wall time too."""
+    run = store(by_model(**SCORES))
+    source = report_source([run], models=["good", "weak"])
+    (shown,) = source.all_runs
+    assert {entry.key.model for entry in shown.entries} == {"good", "weak"}
+    write_report(tmp_path / "rows.csv", source)
+    assert len((tmp_path / "rows.csv").read_text().splitlines()) == 1 + 2 * TASKS
+    assert not any(side.is_whole_run for side in sides_of([run], models=["good"]).sides)
 
 
 def test_two_models_with_several_variants_are_compared_variant_by_variant(store: Callable[..., Run]) -> None:

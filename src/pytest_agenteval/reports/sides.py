@@ -284,10 +284,32 @@ def _named_parts(whole: _Part, models: Sequence[str], variants: Sequence[str]) -
             if name not in known[kind]:
                 near = nearest_names(name, known[kind]) or "none"
                 raise UsageMistake(f"{whole.compared.name} has no {kind} {name!r}; it has {near}")
+    chosen = set(product(models or known["model"], variants or known["variant"]))
+    run = _restricted(whole.run, chosen)
+    suites = suite_views(run)
+    rest = replace(whole, run=run, suites=suites, is_whole_run=len(suites) == len(whole.suites))
     for model, variant in product(models or [""], variants or [""]):
-        part = _part(whole, model, variant)
+        part = _part(rest, model, variant)
         if part.suites:
             yield part
+
+
+def _restricted(run: Run, chosen: set[ModelVariant]) -> Run:
+    """Give a run with the trials of some models and variants alone: no view of it shows any other."""
+
+    def are_chosen(model: str, variant: str) -> bool:
+        return (model, variant or BASE) in chosen
+
+    return Run(
+        run.folder,
+        run.header,
+        tuple(group for group in run.planned if are_chosen(group.model, group.variant)),
+        tuple(entry for entry in run.entries if are_chosen(entry.key.model, entry.key.variant)),
+        tuple(each for each in run.begun if are_chosen(each.key.model, each.key.variant)),
+        run.odd,
+        run.looks,
+        tuple(trial for trial in run.not_run if are_chosen(trial.key.model, trial.key.variant)),
+    )
 
 
 def _part(whole: _Part, model: str, variant: str) -> _Part:
@@ -301,7 +323,7 @@ def _part(whole: _Part, model: str, variant: str) -> _Part:
         whole,
         compared=replace(whole.compared, entries=entries),
         suites=views,
-        is_whole_run=views == whole.suites,
+        is_whole_run=whole.is_whole_run and views == whole.suites,
     )
 
 
