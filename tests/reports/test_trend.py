@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pytest_agenteval.compare.comparison import compare_runs
+from pytest_agenteval.compare.pairing import compared_run
 from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.transcript import Event, Transcript
@@ -31,6 +34,8 @@ from pytest_agenteval.store.run_folder import (
     planned_groups,
     write_planned,
 )
+from pytest_agenteval.store.run_reader import load_run
+from pytest_agenteval.text.formatting import format_ends
 from tests.reports.runs import CAPABILITY, key, trial
 
 CLAUDE, GPT = RunModel("claude", "anthropic/claude"), RunModel("gpt", "openai/gpt")
@@ -39,6 +44,16 @@ TASKS = {"a": "x", "b": "x", "c": "y", "d": "y"}
 """The bucket of each task of the suite."""
 
 Scores = Mapping[str, Iterable[float | None]]
+
+
+@pytest.fixture(autouse=True)
+def in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Runs have the time of the reader's clock above them."""
+    with monkeypatch.context() as patched:
+        patched.setenv("TZ", "UTC")
+        time.tzset()
+        yield
+    time.tzset()
 
 
 def trials(scores: Scores, model: RunModel = CLAUDE, **fields: Any) -> list[Trial]:
@@ -103,9 +118,10 @@ def test_the_last_runs_come_oldest_first_with_the_figures_of_each_bucket(tmp_pat
     lines = text(trend(tmp_path, last=2)).splitlines()
     assert lines[0] == "s with claude: 2 runs, 2026-11-02 to 2026-11-03"
     printed = [line.split() for line in lines]
-    assert ["all", "▅▅", "0.75", "0.62", "2", "0.25"] in printed
-    assert ["all:", "pass^2", "▁▂", "0.00", "0.25", "2"] in printed
-    assert ["y", "▅▃", "0.75", "0.50", "2", "0.50"] in printed
+    assert ["all", "0.75", "▆", "0.62", "▅", "-0.12", "cannot", "tell", "0.25"] in printed
+    assert ["all:", "pass^2", "0.00", "▁", "0.25", "▂", "+0.25"] in printed
+    assert ["y", "0.75", "▆", "0.50", "▄", "-0.25", "0.50"] in printed
+    assert ["1", "bucket", "as", "before"] in printed
 
 
 def test_each_model_and_variant_has_its_own_series(tmp_path: Path) -> None:
@@ -143,7 +159,8 @@ def test_a_changed_prompt_is_told_at_the_run_where_it_changed(tmp_path: Path) ->
     assert (change.what, change.before, change.after, change.tasks) == ("prompt", "3f2a", "91bc", 4)
     assert change.comparable
     printed = text(found)
-    assert f"run 3, {third.run}: prompt 3f2a -> 91bc (4 tasks)" in printed
+    assert f"03 Nov 09:30, {third.run}: prompt 3f2a -> 91bc (4 tasks)" in printed
+    assert "03 Nov 09:30 p" in printed
     assert "not comparable" not in printed
     assert "|" not in printed
 
@@ -175,7 +192,119 @@ def test_changed_graders_and_tasks_alone_break_the_line(
     assert (change.what, change.comparable) == (what, comparable)
     printed = text(found)
     spoilt = "scores before and after are not comparable" in " ".join(printed.split())
-    assert spoilt == ("▅|▅" in printed) == (not comparable)
+    assert spoilt == ("0.75 ▆ | 0.75 ▆" in " ".join(printed.split())) == (not comparable)
+    assert (only(found).last_step is None) == (not comparable)
+
+
+MANY = {f"{bucket}{number}": bucket for bucket in "fgrs" for number in range(6)}
+"""Six tasks in each bucket: f falls, g falls by too little, r rises and s stays."""
+
+
+def moved(root: Path, day: int, *, after: bool, **fields: Any) -> str:
+    """Write a run before or after what happened to the buckets of ``MANY``."""
+    scores = {"f": 0.25 if after else 1.0, "g": 0.5, "r": 1.0 if after else 0.25, "s": 0.75}
+    of_run = []
+    for task, bucket in MANY.items():
+        score = 0.25 if after and task == "g0" else scores[bucket]
+        of_run += trials({task: (score, score)}, bucket=bucket, **fields)
+    return store(root, day, of_run)
+
+
+def test_what_moved_stands_first_with_the_verdict_of_compare(tmp_path: Path) -> None:
+    """Worse, better, fallen without a verdict; what stayed is a line. Verdicts and p are those of compare."""
+    names = [moved(tmp_path, day, after=day == 2) for day in (1, 2)]
+
+    found = trend(tmp_path)
+
+    runs = [compared_run(load_run(tmp_path / name)) for name in names]
+    (compared,) = compare_runs(*runs).suites
+    step = only(found).last_step
+    assert step is not None
+    assert (step.old, step.new, step.left_out) == (*names, 0)
+    assert {change.name: (change.verdict, change.p) for change in step.buckets} == {
+        change.name: (change.verdict, change.p_of_verdict) for change in compared.buckets
+    }
+    assert compared.suite is not None
+    assert (step.total.change, step.total.p) == (compared.suite.change, compared.suite.p_of_verdict)
+    rows = [line.split() for line in text(found).splitlines()]
+    assert [row[0] for row in rows[2:8]] == ["all", "all:", "f", "r", "g", "1"]
+    assert ["f", "1.00", "█", "0.25", "▂", "-0.75", "▼", "worse", "(p", "<0.001)", "0.00"] in rows
+    assert ["r", "0.25", "▂", "1.00", "█", "+0.75", "▲", "better", "(p", "<0.001)", "1.00"] in rows
+    assert ["g", "0.50", "▄", "0.46", "▄", "-0.04", "0.00"] in rows
+    plain = text(found, ascii_only=True)
+    assert plain.isascii()
+    assert ["f", "1.00", "0.25", "-0.75", "worse"] in [line.split()[:5] for line in plain.splitlines()]
+
+
+def test_no_verdict_is_given_where_rulers_differ(tmp_path: Path) -> None:
+    """Neither a verdict nor a change: the newest run measures something else."""
+    for day in (1, 2):
+        moved(tmp_path, day, after=day == 2, digests=Digests("i", ruler=str(day)))
+
+    found = trend(tmp_path)
+
+    assert only(found).last_step is None
+    printed = text(found)
+    assert not {"worse", "better", "change", "▼", "▲"} & set(printed.split("suspects")[0].split())
+    assert ["f", "1.00", "█", "|", "0.25", "▂", "0.00"] in [line.split() for line in printed.splitlines()]
+
+
+def test_verdicts_over_other_tasks_than_scores_say_so(tmp_path: Path) -> None:
+    """A score is over all tasks of its run, a verdict over those that both runs have."""
+    moved(tmp_path, 1, after=False)
+    of_run = [each for task in MANY for each in trials({task: (0.5,)}, bucket=MANY[task])]
+    store(tmp_path, 2, [*of_run, *trials({"new": (0.0,)}, bucket="s")])
+
+    printed = " ".join(text(trend(tmp_path)).split())
+
+    assert (
+        "verdicts on the newest run are over the 24 tasks that it has as the run before: 0.62 -> 0.50"
+        in printed
+    )
+
+
+def test_a_hundred_runs_fit_into_80_columns(tmp_path: Path) -> None:
+    """The newest are drawn; first, last and change are of all, and the verdict is on the newest run."""
+    for number in range(100):
+        moved(tmp_path, number % 28 + 1, after=number % 28 == 27)
+
+    found = trend(tmp_path, last=100)
+    lines = text(found).split("\nscale")[0].strip().splitlines()
+
+    assert len(only(found).points) == 100
+    assert max(map(len, lines)) <= 80
+    rows = {line.split()[0]: line.split() for line in lines}
+    assert len(rows["f"][1]) == 24
+    assert rows["f"][2:5] == ["1.00", "0.25", "-0.75"]
+    assert len(rows["run"][1]) == 24
+
+
+def test_scores_count_from_the_last_break_on(tmp_path: Path) -> None:
+    """First and change are over runs that measure the same; the line shows the others beyond a bar."""
+    for day, (after, ruler) in enumerate(
+        [(True, "q"), (False, "r"), (False, "r"), (False, "r"), (True, "r")], 1
+    ):
+        moved(tmp_path, day, after=after, digests=Digests("i", ruler=ruler))
+
+    printed = text(trend(tmp_path))
+
+    (row,) = [line.split() for line in printed.splitlines() if line.startswith("  f ")]
+    assert row[:5] == ["f", "▂|███▂", "1.00", "0.25", "-0.75"]
+    assert "scores count from run 2 on: before, graders or tasks were others" in printed
+
+
+def test_one_run_has_its_interval(tmp_path: Path) -> None:
+    """There is nothing to compare, and no verdict."""
+    moved(tmp_path, 1, after=False)
+
+    found = trend(tmp_path)
+
+    (point,) = only(found).points
+    assert (point.total.low, point.total.high) != (None, None)
+    assert only(found).last_step is None
+    printed = text(found)
+    assert f"{format_ends(point.total.low or 0, point.total.high or 0)}" in printed
+    assert "change" not in printed.split("scale")[0]
 
 
 def test_prompts_of_several_tasks_share_one_digest(tmp_path: Path) -> None:
@@ -226,7 +355,9 @@ def test_a_run_of_less_than_half_is_left_out_and_one_of_more_is_marked(
     assert [(absence.run, absence.why) for absence in series.left_out] == (
         [(name, left_out)] if left_out else []
     )
-    assert (f"left out: {name}: {left_out}" if left_out else f"run 2, {name}: {incomplete}") in text(found)
+    assert (f"left out: {name}: {left_out}" if left_out else f"Nov 09:30, {name}: {incomplete}") in text(
+        found
+    )
 
 
 def test_a_run_of_held_out_tasks_is_no_part_of_the_suites_line(tmp_path: Path) -> None:
@@ -252,7 +383,7 @@ def test_a_task_with_an_errored_repetition_says_nothing_of_k(tmp_path: Path) -> 
     found = trend(tmp_path)
 
     (point,) = only(found).points
-    assert text(found).startswith("s with claude: 1 run, 2026-11-01\n")
+    assert text(found).startswith("s with claude: 1 run, 2026-11-01\n  bucket       01 Nov 09:30 ~  pass^2\n")
     assert (point.total.score, point.total.pass_hat_k) == (pytest.approx(2.5 / 3), 0.5)
     assert point.buckets["y"].pass_hat_k is None
 
@@ -284,7 +415,7 @@ def test_whole_names_stand_in_80_columns(tmp_path: Path) -> None:
     """A bucket's name is never cut, be there 24 runs of it; nothing runs past the edge."""
     bucket = "route_into_existing_chinese_book_file"
     for day in range(1, 28):
-        of_run = trials({"a": (1.0, 0.0)}, bucket=bucket) + trials({"c": (1.0, 1.0)})
+        of_run = trials({"a": (1.0, day / 27)}, bucket=bucket) + trials({"c": (1.0, 1.0)})
         store(tmp_path, day, of_run)
 
     printed = text(trend(tmp_path, last=27))
@@ -292,7 +423,7 @@ def test_whole_names_stand_in_80_columns(tmp_path: Path) -> None:
     assert bucket in printed
     assert max(map(len, printed.splitlines())) <= 80
     assert "27 runs" in printed
-    assert "the newest 24 drawn" in " ".join(printed.split())
+    assert "the newest 18 drawn" in " ".join(printed.split())
 
 
 def test_a_terminal_without_blocks_gets_plain_text(tmp_path: Path) -> None:
@@ -303,19 +434,20 @@ def test_a_terminal_without_blocks_gets_plain_text(tmp_path: Path) -> None:
     printed = text(trend(tmp_path), ascii_only=True)
 
     assert printed.isascii()
-    assert " 79 " in printed
+    assert "0.75" in printed
+    assert "scale: a digit is a score in tenths" in printed
 
 
 @pytest.mark.parametrize(
     ("scores", "drawn"),
     [
-        ([0.0, 0.19, 0.2, 0.4, 0.6, 0.8, 1.0], "▁▁▂▃▅▇▇"),
-        ([None, 0.6000000000000001, 0.7999999999999999999], "·▅▇"),
+        ([0.0, 0.142, 0.143, 0.3, 0.43, 0.58, 0.72, 0.86, 0.999, 1.0], "▁▁▂▃▄▅▆▇▇█"),
+        ([None, 1 / 7 * 3, 3 / 7 - 1e-12, -0.2, 1.2], "·▄▄▁█"),
         ([], ""),
     ],
 )
 def test_the_scale_is_fixed(scores: list[float | None], drawn: str) -> None:
-    """The same score is the same character in every line: 0 to 1 in fifths, borders upward."""
+    """The same score is the same character in every line: sevenths of 0 to 1, the full block for 1 alone."""
     assert sparkline(scores, ascii_only=False) == drawn
 
 

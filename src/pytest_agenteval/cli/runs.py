@@ -269,10 +269,10 @@ def _known_models(folders: Sequence[RunFolder]) -> str:
 
 def _knows_blocks() -> bool:
     """Whether the encoding of the standard output has the characters that draw the lines."""
-    from pytest_agenteval.reports.trend_screen import GAP, LEVELS
+    from pytest_agenteval.reports.trend_screen import BLOCKS
 
     try:
-        (LEVELS + GAP).encode(sys.stdout.encoding or "ascii")
+        BLOCKS.encode(sys.stdout.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):
         return False
     return True

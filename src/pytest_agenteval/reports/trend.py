@@ -1,6 +1,6 @@
 """A suite over its last runs: one series for each model and variant, what changed, and suspect tasks.
 
-A series is for looking, not for verdicts: whether one run is better than another says ``agenteval compare``.
+Whether the newest run is better or worse than the one before it is decided as ``agenteval compare`` does.
 A run is let go as soon as it was looked at: a hundred of them would not fit into memory side by side.
 """
 
@@ -12,10 +12,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from pytest_agenteval.compare.scoring.aggregates import pass_hat_k
 from pytest_agenteval.graders.judge.verdicts import mean_of_known
 from pytest_agenteval.records.evidence import ROUNDING
 from pytest_agenteval.records.record import Document, Record
+from pytest_agenteval.reports.group_statistics import GroupStatistics
+from pytest_agenteval.reports.last_step import LastStep, LastSteps
 from pytest_agenteval.reports.run_view import (
     SuiteView,
     chose_by_itself,
@@ -72,10 +76,15 @@ class Change(Record, frozen=True):
 
 
 class Figures(Record, frozen=True):
-    """The mean score and pass^k of a bucket or of all tasks, 0 to 1; None where it is unknown."""
+    """The mean score and pass^k of a bucket or of all tasks, 0 to 1; None where it is unknown.
+
+    ``low`` and ``high`` are the ends of the score's 95 % interval, None where there are too few tasks.
+    """
 
     score: float | None
     pass_hat_k: float | None
+    low: float | None = None
+    high: float | None = None
 
 
 class Point(Record, frozen=True):
@@ -88,6 +97,11 @@ class Point(Record, frozen=True):
     changes: tuple[Change, ...] = ()
     incomplete: str = ""
 
+    @property
+    def breaks_line(self) -> bool:
+        """Whether scores before this run do not measure the same as its own."""
+        return not all(change.comparable for change in self.changes)
+
 
 class Absence(Record, frozen=True):
     """A run that is left out of a series, and why."""
@@ -97,7 +111,10 @@ class Absence(Record, frozen=True):
 
 
 class Series(Record, frozen=True):
-    """A suite with one model and variant, from the oldest run to the newest; ``k`` is that of pass^k."""
+    """A suite with one model and variant, from the oldest run to the newest; ``k`` is that of pass^k.
+
+    ``last_step`` is None where there is nothing to compare: one run, or graders or tasks that changed.
+    """
 
     model: str
     variant: str
@@ -105,6 +122,13 @@ class Series(Record, frozen=True):
     k: int
     points: tuple[Point, ...]
     left_out: tuple[Absence, ...] = ()
+    last_step: LastStep | None = None
+
+    @property
+    def first_comparable(self) -> int:
+        """The place of the first point from which on all scores measure the same."""
+        breaks = [at for at, point in enumerate(self.points) if point.breaks_line]
+        return breaks[-1] if breaks else 0
 
 
 class Trend(Record, frozen=True):
@@ -218,14 +242,22 @@ def trend_of(
     # `agenteval improve` leaves runs of held-out tasks alone behind: they may be the newest, and have other
     # tasks than a series.
     to_work_with = [sample for sample in samples if not sample.held_out] or samples
+    steps = LastSteps(suite, folders)
     return Trend(
         suite=suite,
         runs=tuple(dict.fromkeys(sample.run for sample in samples)),
-        series=tuple(_all_series(samples, to_work_with)),
+        series=tuple(_with_last_step(series, steps) for series in _all_series(samples, to_work_with)),
         suspects=_suspects_among(to_work_with),
         regraded=tuple(folder.path.name for folder in folders if folder.header.regraded),
         odd=tuple(unreadable),
     )
+
+
+def _with_last_step(series: Series, steps: LastSteps) -> Series:
+    if len(series.points) < 2 or series.points[-1].breaks_line:
+        return series
+    old, new = (point.run for point in series.points[-2:])
+    return replace(series, last_step=steps.compare(old, new, series.model, series.variant))
 
 
 class TaskTally(NamedTuple):
@@ -458,13 +490,16 @@ def _points(samples: Sequence[Sample], tasks: set[str], k: int) -> Iterator[Poin
         yield Point(
             run=sample.run,
             started_at=sample.started_at,
-            total=Figures(total.score, _pass_hat_k(sample, k)),
-            buckets={
-                row.name: Figures(row.score, _pass_hat_k(sample, k, row.name)) for row in sample.view.rows
-            },
+            total=_figures(total, _pass_hat_k(sample, k)),
+            buckets={row.name: _figures(row, _pass_hat_k(sample, k, row.name)) for row in sample.view.rows},
             changes=of_sample,
             incomplete=", ".join(filter(None, parts)),
         )
+
+
+def _figures(row: GroupStatistics, pass_rate: float | None) -> Figures:
+    interval = row.interval
+    return Figures(row.score, pass_rate, *((interval.low, interval.high) if interval else (None, None)))
 
 
 def _pass_hat_k(sample: Sample, k: int, bucket: str | None = None) -> float | None:

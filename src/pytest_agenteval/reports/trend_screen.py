@@ -1,35 +1,49 @@
-"""A suite over time as lines of a terminal: sparklines, what changed on the way, and suspect tasks."""
+"""A suite over time as lines of a terminal: its runs side by side, what moved first, and suspect tasks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from datetime import datetime
+from typing import NamedTuple
 
-from pytest_agenteval.reports.tables import ReportTable, TableColumn, TableNote, table_lines
+from pytest_agenteval.records.evidence import ROUNDING
+from pytest_agenteval.reports.comparison_text import format_change, format_p
+from pytest_agenteval.reports.last_step import ComparedChange
+from pytest_agenteval.reports.tables import GAP as COLUMN_GAP
+from pytest_agenteval.reports.tables import WIDEST_NAME, ReportTable, TableColumn, TableNote, table_lines
 from pytest_agenteval.reports.trend import BY_CHANCE, Change, Figures, Point, Series, Suspect, Suspects, Trend
 from pytest_agenteval.text.formatting import (
+    INDENT,
     MOST_NAME,
     NOT_KNOWN,
     StyledLine,
+    cell_width,
+    format_ends,
     format_figure,
     model_label,
     one_line,
+    pad,
     pluralize,
     printable,
     wrapped_lines,
 )
 
-LEVELS = "▁▂▃▅▇"
-"""Fifths of the scale: 1.00 belongs to the highest."""
+LEVELS = "▁▂▃▄▅▆▇█"
+"""Sevenths of the scale; the highest is for 1.00 alone."""
 
 TENTHS = "0123456789"
 GAP, ASCII_GAP = "·", "."
 BREAK = "|"
+ARROWS = {"better": "▲ ", "worse": "▼ "}
 
-LEGEND = "▁ below 0.20, ▂ below 0.40, ▃ below 0.60, ▅ below 0.80, ▇ from there on; · not tried"
+BLOCKS = LEVELS + GAP + "".join(ARROWS.values())
+"""All characters that a terminal has to know, else the lines are of ASCII."""
+
+LEGEND = "from ▁ to ▇ in sevenths from 0 to 1, █ is 1.00 alone; · not tried"
 ASCII_LEGEND = "a digit is a score in tenths: 0 below 0.10, 9 from 0.90 on; . not tried"
 
-MOST_DRAWN = 24
-"""Runs of a series that are drawn, the newest ones: more have no room beside names and figures."""
+MOST_DRAWN, FEWEST_DRAWN = 24, 8
+"""Runs of a series that are drawn, the newest ones: as many as have room beside names and figures."""
 
 MOST_ABSENCES = 3
 """Runs that are left out of a series and named, the newest ones."""
@@ -41,12 +55,13 @@ INNER = "    "
 def trend_lines(trend: Trend, width: int, ascii_only: bool = False) -> Iterator[StyledLine]:
     """Give a table for each series, then the suspects; ``ascii_only`` where blocks cannot be printed."""
     for series in trend.series:
-        title, notes = _title(trend.suite, series), list(_absences(series))
+        absences = list(_absences(series))
         if series.points:
-            yield from table_lines(_series_table(title, series, notes, ascii_only), width)
+            table = _SeriesTable(series, width, ascii_only).table(trend.suite, absences)
+            yield from table_lines(table, width)
         else:
-            yield from wrapped_lines(title, width, "bold", indent="")
-            for note in notes:
+            yield from wrapped_lines(_title(trend.suite, series), width, "bold", indent="")
+            for note in absences:
                 yield from wrapped_lines(note, width)
         yield StyledLine("")
     if trend.regraded:
@@ -61,10 +76,9 @@ def trend_lines(trend: Trend, width: int, ascii_only: bool = False) -> Iterator[
 
 def _title(suite: str, series: Series) -> str:
     who, note = model_label(series.model, series.variant), f": {series.note}" if series.note else ""
-    days = [point.started_at[:10] for point in series.points]
+    days = [f"{moment:%Y-%m-%d}" for point in series.points if (moment := _moment(point))]
     when = f", {' to '.join(dict.fromkeys((days[0], days[-1])))}" if days else ""
-    drawn = f", the newest {MOST_DRAWN} drawn" if len(series.points) > MOST_DRAWN else ""
-    return f"{suite} with {who}{note}: {pluralize(len(series.points), 'run')}{when}{drawn}"
+    return f"{suite} with {who}{note}: {pluralize(len(series.points), 'run')}{when}"
 
 
 def _absences(series: Series) -> Iterator[str]:
@@ -75,59 +89,266 @@ def _absences(series: Series) -> Iterator[str]:
         yield f"left out in all: {runs} with less than half of the suite; --last N looks further back"
 
 
-def _series_table(title: str, series: Series, absences: Sequence[str], ascii_only: bool) -> ReportTable:
-    """Give a row for all tasks, for their pass^k and for each bucket; the newest runs are drawn."""
-    drawn = series.points[-MOST_DRAWN:]
-    first = len(series.points) - len(drawn) + 1
-    breaks = {at for at, point in enumerate(drawn) if at and _spoiling(point.changes)}
-    # One character for each run: of its number the last digit. The heads are rows of the table too, so that
-    # each mark stands right above the character of its run.
-    gap = ASCII_GAP if ascii_only else GAP
-    heads = {"run": _with_breaks([str((first + at) % 10) for at in range(len(drawn))], breaks)}
-    if any(map(_mark, drawn)):
-        heads["noted"] = _with_breaks([_mark(point) or gap for point in drawn], breaks)
-    names = list(heads)
-    cells: list[tuple[str, ...]] = [(line, "", "", "", "") for line in heads.values()]
-    for name, scores, rates in _rows(series):
-        known = [score for score in scores if score is not None]
-        ends = [format_figure(end) for end in ((known[0], known[-1]) if known else (None, None))]
-        rate = next((rate for rate in reversed(rates) if rate is not None), None)
-        line = sparkline(scores[-MOST_DRAWN:], ascii_only, breaks)
-        names.append(one_line(name, MOST_NAME) or NOT_KNOWN)
-        cells.append((line, *ends, str(len(known)), format_figure(rate) if rates else ""))
-    titles = ("score", "first", "last", "runs", f"pass^{series.k}")
-    columns = tuple(
-        TableColumn(name, column, spare=int(name == titles[-1]))
-        for name, column in zip(titles, zip(*cells, strict=True), strict=True)
-    )
-    notes = []
-    for number, point in enumerate(drawn, start=first):
-        texts = [*map(_change_text, point.changes), *([point.incomplete] if point.incomplete else [])]
-        if texts:
-            notes.append(f"run {number}, {printable(point.run)}: {'; '.join(texts)}")
-    all_notes = tuple(map(TableNote, (*notes, *absences)))
-    return ReportTable(title, "bucket", tuple(names), (columns,), all_notes)
+class TrendRow(NamedTuple):
+    """A bucket, or all tasks: a figure for each run, and how the newest run compares with the one before.
+
+    ``first`` is the place of the first run that the newest one can be compared with.
+    """
+
+    name: str
+    figures: Sequence[Figures]
+    first: int = 0
+    step: ComparedChange | None = None
+
+    @property
+    def scores(self) -> list[float | None]:
+        return [each.score for each in self.figures]
+
+    @property
+    def ends(self) -> tuple[float | None, float | None]:
+        """The first and the last known score among runs that can be compared."""
+        known = [score for score in self.scores[self.first :] if score is not None]
+        return (known[0], known[-1]) if known else (None, None)
+
+    @property
+    def change(self) -> float | None:
+        """How far the score moved between these; None where it has fewer than two."""
+        known = [score for score in self.scores[self.first :] if score is not None]
+        return known[-1] - known[0] if len(known) > 1 else None
+
+    @property
+    def is_as_before(self) -> bool:
+        moved = [self.change, self.step.change if self.step else None]
+        known = [change for change in moved if change is not None]
+        return bool(known) and all(abs(change) < ROUNDING for change in known)
 
 
-def _rows(series: Series) -> Iterator[tuple[str, list[float | None], list[float | None]]]:
-    """Give a name, its score and its pass^k in every run; buckets only where there are several."""
-    totals = [point.total for point in series.points]
-    rates = [total.pass_hat_k for total in totals]
-    yield "all", [total.score for total in totals], rates
-    yield f"all: pass^{series.k}", rates, []
+def trend_rows(series: Series) -> tuple[TrendRow, list[TrendRow]]:
+    """Give the row of all tasks and those of buckets: worse ones first, then better ones, then how far moved.
+
+    A suite's only bucket has no row.
+    """
+    step, first = series.last_step, series.first_comparable
+    changes = {change.name: change for change in step.buckets} if step else {}
+    whole = TrendRow("all", [point.total for point in series.points], first, step.total if step else None)
     # In the order of the newest run; buckets that it lacks come last.
     names = dict.fromkeys(name for point in reversed(series.points) for name in point.buckets)
-    for name in names if len(names) > 1 else ():
-        figures = [point.buckets.get(name, Figures(None, None)) for point in series.points]
-        yield name, [each.score for each in figures], [each.pass_hat_k for each in figures]
+    nothing = Figures(None, None)
+    buckets = [
+        TrendRow(
+            name, [point.buckets.get(name, nothing) for point in series.points], first, changes.get(name)
+        )
+        for name in names
+    ]
+    return whole, sorted(buckets, key=_importance) if len(buckets) > 1 else []
+
+
+def _importance(row: TrendRow) -> tuple[int, float]:
+    """What a verdict calls worse comes first, then what it calls better, then what fell, rose and stayed."""
+    verdict = row.step.verdict if row.step else ""
+    change = row.step.change if row.step and verdict in ARROWS else row.change
+    if change is None or (abs(change) < ROUNDING and verdict not in ARROWS):
+        return 4 if change is None else 5, 0.0
+    rank = {"worse": 0, "better": 1}.get(verdict, 2 if change < 0 else 3)
+    return rank, -abs(change)
+
+
+class _SeriesTable:
+    """The table of a series: a figure for each run where there is room, else a line, first and last score."""
+
+    def __init__(self, series: Series, width: int, ascii_only: bool) -> None:
+        self._series, self._points, self._ascii_only = series, series.points, ascii_only
+        self._whole, buckets = trend_rows(series)
+        self._buckets = [row for row in buckets if not row.is_as_before]
+        self._as_before = len(buckets) - len(self._buckets)
+        self._breaks = {at for at, point in enumerate(self._points) if at and point.breaks_line}
+        rates = [Figures(point.total.pass_hat_k, None) for point in series.points]
+        self._rows = [
+            self._whole,
+            TrendRow(f"all: pass^{series.k}", rates, self._whole.first),
+            *self._buckets,
+        ]
+        self._names = [one_line(row.name, MOST_NAME) or NOT_KNOWN for row in self._rows]
+        longest = min(WIDEST_NAME, max(map(cell_width, ("bucket", *self._names))))
+        self._room = width - len(INDENT) - longest
+
+    def table(self, suite: str, absences: Sequence[str]) -> ReportTable:
+        columns = self._run_columns()
+        if columns is None:
+            return self._many_runs(suite, absences)
+        names = tuple(self._names)
+        notes = self._notes([_run_head(point) for point in self._points], absences)
+        return ReportTable(_title(suite, self._series), "bucket", names, (tuple(columns),), notes)
+
+    def _run_columns(self) -> list[TableColumn] | None:
+        """Give a column for each run, and what changed; None where these have no room."""
+        for heads in _head_choices(self._points):
+            columns = [self._run_column(at, head) for at, head in enumerate(heads)]
+            if len(self._points) == 1:
+                columns += self._interval_column()
+            columns += self._change_columns()
+            if _width_of(columns) <= self._room:
+                return self._with_rates(columns)
+        return None
+
+    def _with_rates(self, columns: Sequence[TableColumn], above: int = 0) -> list[TableColumn]:
+        """Add each row's newest pass^k where there is room; ``above`` are the rows of the head."""
+        cells = ["" for _ in range(above)]
+        for row in self._rows:
+            rates = [each.pass_hat_k for each in row.figures if each.pass_hat_k is not None]
+            cells.append(format_figure(rates[-1]) if rates else "")
+        wider = [*columns, TableColumn(f"pass^{self._series.k}", tuple(cells))]
+        return wider if _width_of(wider) <= self._room else list(columns)
+
+    def _run_column(self, at: int, head: str) -> TableColumn:
+        mark = _mark(self._points[at])
+        scores = [row.scores[at] for row in self._rows]
+        before = f"{BREAK} " if at in self._breaks else ""
+        cells = [f"{before}{self._with_block(score)}" for score in scores]
+        return TableColumn(f"{head} {mark}" if mark else head, tuple(cells))
+
+    def _with_block(self, score: float | None) -> str:
+        figure = format_figure(score)
+        return figure if self._ascii_only else f"{figure} {sparkline([score], ascii_only=False)}"
+
+    def _interval_column(self) -> Iterator[TableColumn]:
+        ends = [
+            format_ends(each.low, each.high) if each.low is not None and each.high is not None else ""
+            for each in (row.figures[-1] for row in self._rows)
+        ]
+        if any(ends):
+            yield TableColumn("95 %", tuple(ends))
+
+    def _change_columns(self) -> Iterator[TableColumn]:
+        """Give how far scores moved, and the verdict on the newest run where a comparison supports one."""
+        two = len(self._points) == 2
+        changes = [row.change for row in self._rows]
+        if any(change is not None for change in changes):
+            cells = ["" if change is None else format_change(change) for change in changes]
+            yield TableColumn("change", tuple(cells))
+        if self._series.last_step:
+            texts = [self._verdict(row, with_change=not two) for row in self._rows]
+            widest = max(map(cell_width, texts))
+            if widest:
+                title = "" if two else "newest run"
+                yield TableColumn(pad(title, widest), tuple(pad(text, widest) for text in texts))
+
+    def _verdict(self, row: TrendRow, *, with_change: bool) -> str:
+        """Write a verdict: ``▼ worse (p <0.001)``; of buckets only what is better or worse."""
+        step = row.step
+        if step is None or (step.verdict not in ARROWS and row is not self._whole):
+            return ""
+        if step.verdict not in ARROWS:
+            return step.says
+        arrow = "" if self._ascii_only else ARROWS[step.verdict]
+        moved = f"{format_change(step.change)} " if with_change else ""
+        return f"{arrow}{moved}{step.verdict} (p {format_p(step.p)})"
+
+    def _many_runs(self, suite: str, absences: Sequence[str]) -> ReportTable:
+        ends = [[format_figure(end) for end in row.ends] for row in self._rows]
+        columns = [
+            TableColumn(title, cells)
+            for title, cells in zip(("first", "last"), zip(*ends, strict=True), strict=True)
+        ]
+        columns += self._change_columns()
+        breaks = len(self._breaks)
+        room = self._room - _width_of(columns) - COLUMN_GAP - breaks
+        many = max(FEWEST_DRAWN, min(MOST_DRAWN, room))
+        drawn, heads = self._points[-many:], self._head_lines(many)
+        lines = [self._sparkline(row.scores, many) for row in self._rows]
+        blank = ("",) * len(heads)
+        line = TableColumn("score", (*heads.values(), *lines))
+        figures = [TableColumn(column.title, (*blank, *column.cells)) for column in columns]
+        everything = self._with_rates([line, *figures], above=len(heads))
+        names = (*heads, *self._names)
+        shown = f", the newest {len(drawn)} drawn" if len(drawn) < len(self._points) else ""
+        numbers = [f"run {number}" for number in range(1, len(self._points) + 1)]
+        notes = self._notes(numbers, absences, first=len(self._points) - len(drawn))
+        title = f"{_title(suite, self._series)}{shown}"
+        return ReportTable(title, "bucket", names, (tuple(everything),), notes)
+
+    def _head_lines(self, many: int) -> dict[str, str]:
+        """Give rows above all others, so that each mark stands right above the character of its run."""
+        first = max(0, len(self._points) - many)
+        # One character for each run: of its number the last digit.
+        numbers = [str(at % 10) for at in range(first + 1, len(self._points) + 1)]
+        heads = {"run": self._with_breaks(numbers, first)}
+        drawn = self._points[first:]
+        if any(map(_mark, drawn)):
+            gap = ASCII_GAP if self._ascii_only else GAP
+            heads["noted"] = self._with_breaks([_mark(point) or gap for point in drawn], first)
+        return heads
+
+    def _sparkline(self, scores: Sequence[float | None], many: int) -> str:
+        first = max(0, len(scores) - many)
+        return sparkline(scores[first:], self._ascii_only, self._breaks_from(first))
+
+    def _with_breaks(self, marks: Sequence[str], first: int) -> str:
+        return _with_breaks(marks, self._breaks_from(first))
+
+    def _breaks_from(self, first: int) -> set[int]:
+        return {at - first for at in self._breaks if at > first}
+
+    def _notes(self, names: Sequence[str], absences: Sequence[str], first: int = 0) -> tuple[TableNote, ...]:
+        texts = []
+        if self._as_before:
+            texts.append(f"{pluralize(self._as_before, 'bucket')} as before")
+        if step := self._over_other_tasks():
+            over = f"over the {pluralize(step.tasks, 'task')} that it has as the run before"
+            scores = f"{format_figure(step.old)} -> {format_figure(step.new)}"
+            texts.append(f"verdicts on the newest run are {over}: {scores}")
+        start = self._series.first_comparable
+        if start > 0 and any(row.change is not None for row in self._rows):
+            texts.append(f"scores count from {names[start]} on: before, graders or tasks were others")
+        for name, point in list(zip(names, self._points, strict=True))[first:]:
+            parts = [*map(_change_text, point.changes), *([point.incomplete] if point.incomplete else [])]
+            if parts:
+                texts.append(f"{name}, {printable(point.run)}: {'; '.join(parts)}")
+        return tuple(map(TableNote, (*texts, *absences)))
+
+    def _over_other_tasks(self) -> ComparedChange | None:
+        """Give the comparison of all tasks where some are not part of it, so that its scores are others."""
+        step, shown = self._whole.step, self._whole.scores[-2:]
+        if step is None or None in shown:
+            return None
+        pairs = zip((step.old, step.new), shown, strict=True)
+        return step if any(abs(own - (score or 0.0)) > ROUNDING for own, score in pairs) else None
+
+
+def _width_of(columns: Sequence[TableColumn]) -> int:
+    return sum(max(map(cell_width, (column.title, *column.cells))) + COLUMN_GAP for column in columns)
+
+
+def _moment(point: Point) -> datetime | None:
+    try:
+        return datetime.fromisoformat(point.started_at).astimezone()
+    except ValueError:
+        return None
+
+
+def _run_head(point: Point) -> str:
+    moment = _moment(point)
+    return f"{moment:%d %b %H:%M}" if moment else one_line(point.run, MOST_NAME)
+
+
+def _head_choices(points: Sequence[Point]) -> Iterator[list[str]]:
+    """Give headings for runs, longer ones first: day and time, the day or the time alone, a number."""
+    moments = [moment for point in points if (moment := _moment(point))]
+    if len(moments) == len(points):
+        for form in ("%d %b %H:%M", "%d %b", "%H:%M", "%H:%M:%S"):
+            heads = [format(moment, form) for moment in moments]
+            one_day = len({moment.date() for moment in moments}) == 1
+            if len(set(heads)) == len(heads) and (one_day or "%d" in form):
+                yield heads
+    yield [f"run {number}" for number in range(1, len(points) + 1)]
 
 
 def sparkline(scores: Sequence[float | None], ascii_only: bool, breaks: Collection[int] = ()) -> str:
     """Draw scores, 0 to 1, one character each; None is a gap, and a bar stands before each of ``breaks``."""
-    levels, gap = (TENTHS, ASCII_GAP) if ascii_only else (LEVELS, GAP)
+    levels, steps, gap = (TENTHS, 10, ASCII_GAP) if ascii_only else (LEVELS, 7, GAP)
     # A mean on a border may be a hair too low as a float: (0.1 + 0.7) / 2 would fall a step without the 1e-9.
-    steps = (None if score is None else int(score * len(levels) + 1e-9) for score in scores)
-    marks = [gap if step is None else levels[min(max(step, 0), len(levels) - 1)] for step in steps]
+    heights = (None if score is None else int(score * steps + 1e-9) for score in scores)
+    marks = [gap if height is None else levels[min(max(height, 0), len(levels) - 1)] for height in heights]
     return _with_breaks(marks, breaks)
 
 
@@ -135,13 +356,9 @@ def _with_breaks(marks: Sequence[str], breaks: Collection[int]) -> str:
     return "".join(f"{BREAK}{mark}" if at in breaks else mark for at, mark in enumerate(marks))
 
 
-def _spoiling(changes: Sequence[Change]) -> bool:
-    return not all(change.comparable for change in changes)
-
-
 def _mark(point: Point) -> str:
     """Give the character that marks a run, that of its most important note; empty without a note."""
-    if _spoiling(point.changes):
+    if point.breaks_line:
         return "!"
     if any(change.what == "prompt" for change in point.changes):
         return "p"
