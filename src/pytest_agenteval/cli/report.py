@@ -27,7 +27,7 @@ from pytest_agenteval.cli.console import (
     write_text,
 )
 from pytest_agenteval.records.explanation import grade_lines, short_reason
-from pytest_agenteval.records.plan import trial_name
+from pytest_agenteval.records.plan import TrialKey, trial_name
 from pytest_agenteval.registry.installed import installed_registry
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.reports.comparison_report import comparison_lines
@@ -60,15 +60,16 @@ from pytest_agenteval.reports.trial_choice import (
     task_filter,
     whole_name_matches,
 )
-from pytest_agenteval.reports.trial_screen import Detail, TrialPlace, trial_lines
+from pytest_agenteval.reports.trial_screen import Detail, TrialPlace, note_lines, trial_lines
 from pytest_agenteval.reports.trial_view import trial_view, trials_document
 from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.store.notes import NO_NOTE, Note, change_notes, now
 from pytest_agenteval.store.rows import ROW_KINDS
 from pytest_agenteval.store.run_folder import LATEST, ROOT, find_run, list_runs
 from pytest_agenteval.store.run_reader import Run, first_unreadable, load_run, load_tasks
 from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.text.errors import AgentEvalError, UsageMistake
-from pytest_agenteval.text.formatting import StyledLine, ending_word, printable
+from pytest_agenteval.text.formatting import INDENT, StyledLine, ending_word, printable
 from pytest_agenteval.text.json_values import jsonable
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
@@ -305,6 +306,7 @@ TRIAL = (
     "like name another run than the latest."
 )
 
+NO_LONGER = StyledLine(f"{INDENT}without a note", "dim")
 NO_CHECKSUMS = "an earlier version wrote this run, without checksums: damage to its files may go unnoticed"
 
 
@@ -315,6 +317,13 @@ def show_arguments(parser: argparse.ArgumentParser) -> None:
     add("--run", metavar="RUN", help="the run that it is looked up in (default: latest)")
     add("--diff", metavar="RUN", help="the same trial of that run beside it, differences first")
     add("--full", action="store_true", help="fold nothing and cut nothing")
+    add(
+        "--new",
+        action="store_true",
+        help="of worst, missed and the like: only trials nobody has looked at",
+    )
+    add("--looked-at", action="store_true", help="mark the trial, or all trials that are meant, as looked at")
+    add("--note", metavar="TEXT", help="mark it so, with a comment; an empty text takes both away")
     add_json_option(parser)
     add("--no-pager", action="store_true", help="print it all, also on a terminal")
     add_results_option(parser)
@@ -328,8 +337,12 @@ def show(args: argparse.Namespace) -> int:
     results, named = Path(args.results), query.run or args.run
     if not named and args.trial != WORST and not list_runs(results):
         raise UsageMistake(f"there is no trial {args.trial!r}: there are no runs yet in {results}")
+    if args.diff and (args.looked_at or args.note is not None):
+        raise UsageMistake("--diff shows two trials: leave it out where you write a note on one")
     run = _load_for(query, find_named_run(results, named or LATEST))
     entries = _matching_entries(run, query, args)
+    if args.looked_at or args.note is not None:
+        return _write_notes(run, entries, args)
     runs = [run, load_run(find_named_run(Path(args.results), args.diff))] if args.diff else [run]
     # Reading a trial adds what cannot be read of it: more entries than before mean a lost transcript.
     before = [each.odd for each in runs]
@@ -349,6 +362,25 @@ def show(args: argparse.Namespace) -> int:
     return 0 if [each.odd for each in runs] == before else TRANSCRIPT_LOST
 
 
+def _write_notes(run: Run, entries: Sequence[JournalEntry], args: argparse.Namespace) -> int:
+    attempts, time = {entry.key: entry.attempt for entry in entries}, now()
+
+    def change(key: TrialKey, before: Note) -> Note:
+        if args.note == "":
+            return NO_NOTE
+        return Note(time, before.comment if args.note is None else args.note, attempts[key])
+
+    notes = change_notes(run.folder, attempts, change)
+    entries = [replace(entry, note=notes[entry.key]) for entry in entries]
+    if args.json:
+        write_document(args.json, trials_document([(None, (run, entry)) for entry in entries]))
+    if args.json != STDOUT:
+        for entry in entries:
+            lines = note_lines(entry.note, entry.attempt, Detail(terminal_width()))
+            print_lines([StyledLine(trial_name(entry.key)), *(lines if entry.note else [NO_LONGER])])
+    return 0
+
+
 def _load_for(query: TrialQuery, folder: Path) -> Run:
     """Read a run; where the query is a trial's whole name, no more of it than tasks that could be meant."""
     # An item's id behind a file may mean more.
@@ -361,7 +393,7 @@ def _load_for(query: TrialQuery, folder: Path) -> Run:
 
 def _matching_entries(run: Run, query: TrialQuery, args: argparse.Namespace) -> list[JournalEntry]:
     try:
-        return choose_trials(run.entries, query)
+        return choose_trials(run.entries, query, new=args.new)
     except UsageMistake as mistake:
         unreadable = [f"{run.folder.name}: {line}" for line in first_unreadable(run.odd)]
         # Another run is no hint where this one has something alike, or where the person named the run.
@@ -414,7 +446,7 @@ def _trial_place(run: Run, entry: JournalEntry) -> TrialPlace:
     models = (model for model in run.header.models if model.name == entry.key.model)
     # The note is about the header's model, which did not act where the agent chose its own.
     note = "" if entry.own_models else next(map(model_note, models), "")
-    return TrialPlace(run.folder.name, str(run.folder / str(entry.location)), printable(note))
+    return TrialPlace(run.folder.name, str(run.folder / str(entry.location)), printable(note), entry.note)
 
 
 def _matched_pairs(

@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 
     from pytest_agenteval.reports.run_view import RunView, SuiteView
     from pytest_agenteval.store.journal_entry import JournalEntry
+    from pytest_agenteval.store.notes import Note
 
 
 MOST_VALUE = 200
 MOST_PATH = 500
 MOST_LABEL = 60
 MOST_LINE = 1000
-"""Characters of a property about a run as a whole: its verdict, its gates."""
+"""Characters of a person's comment, and of a property about a run as a whole: its verdict, its gates."""
 Property = tuple[str, str]
 
 
@@ -168,6 +169,14 @@ def _number(value: float, digits: int = 4) -> str:
     # A trial that missed by a hair did not reach 1: such a number gets more digits.
     near = rounded in (0, 1) and abs(value - rounded) > 1e-9
     return f"{value:.{2 * digits + 1 if near else digits}f}"
+
+
+def note_properties(note: Note) -> Iterator[Property]:
+    """Give what a person says about a trial; nothing without a note."""
+    if note.looked_at:
+        yield _text("agenteval.looked_at", note.looked_at)
+    if note.comment:
+        yield _text("agenteval.comment", note.comment, MOST_LINE)
 
 
 FILE, LINE = "agenteval.file", "agenteval.line"

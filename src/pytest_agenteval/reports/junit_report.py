@@ -19,6 +19,7 @@ from pytest_agenteval.reports.junit_properties import (
     MOST_PATH,
     Property,
     bounded,
+    note_properties,
     place_properties,
     prefix_endings,
     set_places,
@@ -115,7 +116,8 @@ def _case(run: Run, entry: JournalEntry, lines: TaskFileLines) -> Element:
     case = _trial_case(entry.key, entry.file.replace("/", "."), entry.elapsed_seconds)
     transcripts = str(run.folder / entry.location.file)
     places = place_properties(entry.file, lines.line_of(trial))
-    case.append(_properties([*trial_properties(trial, transcripts), *places]))
+    notes = note_properties(entry.note)
+    case.append(_properties([*trial_properties(trial, transcripts), *notes, *places]))
     if trial.ending == "missed":
         SubElement(case, "skipped", type="pytest.xfail", message=_xml(reason_below(trial)))
     elif trial.ending == "failed":

@@ -30,7 +30,7 @@ from pytest_agenteval.reports.leaderboard import (
     scorecard_tables,
 )
 from pytest_agenteval.reports.report_source import ReportSource
-from pytest_agenteval.reports.run_view import RunView, SuiteView, view_of, worst_first
+from pytest_agenteval.reports.run_view import RunView, SuiteView, looked_at_text, view_of, worst_first
 from pytest_agenteval.reports.run_warnings import run_warnings
 from pytest_agenteval.reports.sides_report import sides_markdown, verdict_sentences
 from pytest_agenteval.reports.suite_tables import (
@@ -95,7 +95,8 @@ def summary_markdown(
         tables = "\n\n".join(table_markdown(suite_table(suite)) for suite in view.suites)
         parts.append(folded_markdown("all buckets", tables))
     if view.misses:
-        head = f"{pluralize(len(view.misses), 'trial')} not passed"
+        count = f"{pluralize(len(view.misses), 'trial')} not passed"
+        head = "; ".join(filter(None, (count, looked_at_text(view.misses))))
         items = first_few([*map(_miss_item, view.misses)], MOST_MISSES, "- and {} more")
         parts.append(folded_markdown(head, "\n".join(items)))
     parts.append(f"run: {escape_markdown(view.path)}")
@@ -139,6 +140,9 @@ def code_block(lines: Iterable[str]) -> str:
 def _miss_item(miss: JournalEntry) -> str:
     word = ending_word(miss.ending, miss.score)
     line = f"- **{word}** {escape_markdown(trial_name(miss.key))}: {escape_markdown(ending_reason(miss))}"
+    if miss.note:
+        seen = "looked at" if miss.note.looked_at else "note"
+        line += f" *({': '.join(filter(None, (seen, escape_markdown(miss.note.comment))))})*"
     if not miss.traceback:
         return line
     last = code_block(printable(miss.traceback).splitlines()[-MOST_TRACEBACK_LINES:])

@@ -21,7 +21,7 @@ from pytest_agenteval.records.plan import trial_name
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.causes import ALL_CAUSES, cause_lines, causes_of, causes_title
 from pytest_agenteval.reports.junit_properties import MOST_LINE
-from pytest_agenteval.reports.run_view import RunView, worst_first
+from pytest_agenteval.reports.run_view import RunView, looked_at_text, worst_first
 from pytest_agenteval.reports.run_warnings import run_warnings, whole_run_warnings
 from pytest_agenteval.reports.suite_tables import (
     WorstBuckets,
@@ -78,10 +78,17 @@ def misses_block(
 
     Causes are those of all trials that did not pass, where there are more than a few; misses are those with
     one of ``endings``. Both take ``room`` lines, but the three first causes, or the worst three, are there in
-    any case.
+    any case. The title also says how many of the misses somebody has looked at.
     """
     if verbosity < 0:
         return "", []
+    title, lines = _causes_and_misses(run, width, verbosity, room, endings)
+    return "; ".join(filter(None, (title, looked_at_text(_worst(run, endings))))), lines
+
+
+def _causes_and_misses(
+    run: Run, width: int, verbosity: int, room: int, endings: Collection[str]
+) -> tuple[str, list[StyledLine]]:
     # A task counts once, whatever its other repetitions, models and variants did.
     not_passed = [entry for entry in run.entries if entry.ending != "passed"]
     causes = causes_of([not_passed]) if len({entry.key[:3] for entry in not_passed}) > SHOWN else []
@@ -126,15 +133,19 @@ def _worst(run: Run, endings: Collection[str]) -> list[JournalEntry]:
 
 def _in_brief(entry: JournalEntry, width: int) -> Iterator[StyledLine]:
     word, name = ending_word(entry.ending, entry.score), trial_name(entry.key)
-    head, reason = f"{word}  {name}", ending_reason(entry)
+    head, reason = f"{word}  {name}{_mark(entry)}", ending_reason(entry)
     left = width - cell_width(head) - len(INDENT)
     if left >= LEAST_REASON or cell_width(reason) <= left:
         yield StyledLine(f"{head}{INDENT}{cut(reason, left)}".rstrip(), _style(entry))
         return
-    pieces = [head] if cell_width(head) <= width else [word, INDENT + name]
+    pieces = [head] if cell_width(head) <= width else [word, f"{INDENT}{name}{_mark(entry)}"]
     yield from (StyledLine(piece, _style(entry)) for piece in pieces)
     if reason:
         yield StyledLine(INDENT + cut(reason, width - len(INDENT)))
+
+
+def _mark(entry: JournalEntry) -> str:
+    return " (looked at)" if entry.note.looked_at else ""
 
 
 def _style(entry: JournalEntry) -> Style:
@@ -142,8 +153,10 @@ def _style(entry: JournalEntry) -> Style:
 
 
 def _at_length(run: Run, entry: JournalEntry, width: int) -> Iterator[StyledLine]:
-    head = f"{ending_word(entry.ending, entry.score)}  {trial_name(entry.key)}"
+    head = f"{ending_word(entry.ending, entry.score)}  {trial_name(entry.key)}{_mark(entry)}"
     yield from wrapped_lines(head, width, _style(entry), indent="")
+    if entry.note.comment:
+        yield from wrapped_lines(f"note: {one_line(entry.note.comment, MOST_LINE)}", width, "cyan")
     trial = run.trial_if_readable(entry)
     # A trial whose transcript is lost has what the journal knows of it.
     lines = explain_trial(trial, width - len(INDENT)) if trial else [short_reason(entry), *grade_lines(entry)]

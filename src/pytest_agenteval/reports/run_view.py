@@ -256,6 +256,12 @@ def _score(entry: JournalEntry) -> float:
     return entry.score or 0.0
 
 
+def looked_at_text(misses: Collection[JournalEntry]) -> str:
+    """Say how many of these trials somebody has looked at; empty where nobody has looked at any."""
+    count = sum(bool(entry.note.looked_at) for entry in misses)
+    return f"{count:,} of {pluralize(len(misses), 'miss')} looked at" if count else ""
+
+
 def entries_by_group(run: Run) -> dict[Group, list[JournalEntry]]:
     """Give the trials of each suite with each model, planned groups first, in the order of planning."""
     groups: dict[Group, list[JournalEntry]] = {

@@ -46,13 +46,18 @@ def parse_query(text: str) -> TrialQuery:
     return TrialQuery(name=text)
 
 
-def choose_trials(entries: Sequence[JournalEntry], query: TrialQuery) -> list[JournalEntry]:
+def choose_trials(
+    entries: Sequence[JournalEntry], query: TrialQuery, *, new: bool = False
+) -> list[JournalEntry]:
     """Give the trial that a query names, or with a word for an ending all trials that ended so, worst first.
 
+    With ``new`` a word stands only for trials that nobody has looked at, ``worst`` for one that did not pass.
     Raises UsageMistake, with the candidates or the nearest names, where several trials or none match a name.
     """
     if not entries:
         raise UsageMistake("no trial of this run has ended")
+    if new:
+        return _new_trials(entries, query)
     if query.word:
         ordered = _worst_of_all_first(entries)
         if query.word == WORST:
@@ -69,6 +74,18 @@ def choose_trials(entries: Sequence[JournalEntry], query: TrialQuery) -> list[Jo
     if matches:
         raise UsageMistake("\n".join(_several(query.name, matches)))
     raise UsageMistake(_unknown(entries, query.name))
+
+
+def _new_trials(entries: Sequence[JournalEntry], query: TrialQuery) -> list[JournalEntry]:
+    if not query.word:
+        raise UsageMistake(f"--new chooses among many trials: expected {', '.join(WORDS)}; found a name")
+    is_worst = query.word == WORST
+    meant = worst_first(entries) if is_worst else choose_trials(entries, query)
+    left = [entry for entry in meant if not entry.note.looked_at]
+    if not left:
+        what = "did not pass" if is_worst else f"{'is' if len(meant) == 1 else 'are'} {query.word}"
+        raise UsageMistake(f"{pluralize(len(meant), 'trial')} {what}, and all of them have been looked at")
+    return left[:1] if is_worst else left
 
 
 def best_matches(entries: Iterable[JournalEntry], name: str) -> list[JournalEntry]:

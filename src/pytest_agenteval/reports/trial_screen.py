@@ -20,6 +20,7 @@ from pytest_agenteval.records.transcript import (
 )
 from pytest_agenteval.records.trial import TapeCounts
 from pytest_agenteval.reports.trial_view import CallView, FileChange, GradeView, Hunk, MessageView, TrialView
+from pytest_agenteval.store.notes import NO_NOTE, Note
 from pytest_agenteval.text.errors import ELAPSED_MORE
 from pytest_agenteval.text.formatting import (
     CUT,
@@ -390,11 +391,12 @@ HIDDEN_EVENTS = ("judge_ask", PROMPT_READ)
 
 
 class TrialPlace(FrozenValue, frozen=True):
-    """Where a trial stands: its run, its transcript, and what the run says of its model."""
+    """Where a trial stands: its run, its transcript; what the run says of its model, and a person of it."""
 
     run: str
     transcript: str = ""
     model_note: str = ""
+    note: Note = NO_NOTE
 
 
 def trial_lines(view: TrialView, place: TrialPlace, detail: Detail) -> Iterator[StyledLine]:
@@ -403,6 +405,7 @@ def trial_lines(view: TrialView, place: TrialPlace, detail: Detail) -> Iterator[
     yield from (StyledLine(line, ending_style(view)) for line in wrap(head, detail.width))
     for facts in (who_facts(view, place), resource_facts(view), _trial_facts(view)):
         yield from map(StyledLine, flow(facts, detail.width, INDENT))
+    yield from note_lines(place.note, view.attempt, detail)
     yield from section("why", reason_lines(view, detail))
     yield from section("conversation", conversation_lines(view, detail))
     # Most answers are the last message, which stands right above.
@@ -422,6 +425,23 @@ def trial_lines(view: TrialView, place: TrialPlace, detail: Detail) -> Iterator[
     if detail.full:
         yield from section("digests", _digests(view))
     yield from section("where", _where(view, place))
+
+
+def note_lines(note: Note, attempt: int, detail: Detail) -> Iterator[StyledLine]:
+    """Give what a person says about a trial, of which this attempt is shown."""
+    if not note:
+        return
+    earlier = f" of attempt {note.attempt}" if note.attempt != attempt else ""
+    when = f"looked at {format_moment(note.looked_at)}" if note.looked_at else f"note{earlier}"
+    if not note.comment:
+        yield StyledLine(f"{INDENT}{when}", "cyan")
+        return
+    comment = note.comment.strip()
+    if "\n" not in comment and cell_width(comment) <= detail.width:
+        yield from wrapped_lines(f"{when}: {comment}", detail.width, "cyan")
+    else:
+        yield StyledLine(f"{INDENT}{when}:", "cyan")
+        yield from block_lines(comment, detail, INDENT * 2, style="cyan")
 
 
 def section(title: str, lines: Iterator[StyledLine]) -> Iterator[StyledLine]:

@@ -35,6 +35,7 @@ from pytest_agenteval.records.transcript import (
 from pytest_agenteval.records.trial import Digests, Ending, TapeCounts, Trial
 from pytest_agenteval.reports.run_view import acting_model
 from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.store.notes import Note
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.formatting import format_figure, one_line
 from pytest_agenteval.text.json_values import jsonable
@@ -561,7 +562,8 @@ Side: TypeAlias = tuple[Run, JournalEntry]
 class StoredTrial(FrozenValue, frozen=True):
     """A trial in its run; ``transcript`` is the file, the first byte and the length of what is known of it.
 
-    ``trial`` is null where that is lost, and what stands beside it is all that the journal knows.
+    ``note`` is what a person says about it, null without a note. ``trial`` is null where its
+    transcript is lost, and what stands beside it is all that the journal knows.
     """
 
     run: str
@@ -570,6 +572,7 @@ class StoredTrial(FrozenValue, frozen=True):
     ending: Ending
     score: float | None
     reason: str
+    note: Note | None
     trial: TrialView | None
 
 
@@ -603,5 +606,6 @@ def _facts(run: Run, entry: JournalEntry) -> dict[str, Any]:
         "ending": entry.ending,
         "score": entry.score,
         "reason": short_reason(entry),
+        "note": entry.note or None,
         "trial": trial_view(trial) if trial else None,
     }

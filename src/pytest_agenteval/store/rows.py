@@ -219,6 +219,8 @@ TRIALS: tuple[Column, ...] = (
     column("code_digest", "text", "entry.digests.code", "of its own source files"),
     column("model_digest", "text", "entry.digests.model", "of the model and its parameters"),
     column("ruler_digest", "text", "entry.digests.ruler", "of all graders, their settings and judges"),
+    optional("looked_at", "time", "entry.note.looked_at", "when a person last looked at it, if anybody has"),
+    column("comment", "text", "entry.note.comment", "a comment by a person; mostly empty"),
 )
 
 
