@@ -97,6 +97,7 @@ TYPED = {
     "--agent-only=": "--agent-only: expected endings, as in missed,errored; found ''",
     "--agent-model=": "--agent-model: expected the name of a model*; found ''",
     "--agent-judge=,": "--agent-judge: expected the name of a model*; found ','",
+    "--agent-prompt=base=README.md": "*base stands for the agent's own prompts*choose another*",
     "--agent-prompt=": "--agent-prompt: expected NAME=PATH; found ''",
     "--agent-results=": "--agent-results: expected a folder, or none; found ''",
 }

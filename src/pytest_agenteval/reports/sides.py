@@ -271,7 +271,7 @@ def _are_split(wholes: Sequence[_Part]) -> bool:
 
 def _parts_of(whole: _Part) -> Iterator[_Part]:
     for model, variant in dict.fromkeys((view.model, view.variant) for view in whole.suites):
-        yield _part(whole, model, variant or BASE)
+        yield _part(whole, {(model, variant)})
 
 
 def _named_parts(whole: _Part, models: Sequence[str], variants: Sequence[str]) -> Iterator[_Part]:
@@ -284,21 +284,22 @@ def _named_parts(whole: _Part, models: Sequence[str], variants: Sequence[str]) -
             if name not in known[kind]:
                 near = nearest_names(name, known[kind]) or "none"
                 raise UsageMistake(f"{whole.compared.name} has no {kind} {name!r}; it has {near}")
-    chosen = set(product(models or known["model"], variants or known["variant"]))
-    run = _restricted(whole.run, chosen)
+    groups = [(view.model, view.variant) for view in whole.suites]
+    parts = [
+        {who for who in groups if model in ("", who[0]) and variant in ("", who[1] or BASE)}
+        for model, variant in product(models or [""], variants or [""])
+    ]
+    run = _restricted(whole.run, set().union(*parts))
     suites = suite_views(run)
     rest = replace(whole, run=run, suites=suites, is_whole_run=len(suites) == len(whole.suites))
-    for model, variant in product(models or [""], variants or [""]):
-        part = _part(rest, model, variant)
-        if part.suites:
-            yield part
+    yield from (_part(rest, part) for part in parts if part)
 
 
 def _restricted(run: Run, chosen: set[ModelVariant]) -> Run:
     """Give a run with the trials of some models and variants alone: no view of it shows any other."""
 
     def are_chosen(model: str, variant: str) -> bool:
-        return (model, variant or BASE) in chosen
+        return (model, variant) in chosen
 
     return Run(
         run.folder,
@@ -312,11 +313,9 @@ def _restricted(run: Run, chosen: set[ModelVariant]) -> Run:
     )
 
 
-def _part(whole: _Part, model: str, variant: str) -> _Part:
-    """Give the trials of a model and of a variant; an empty name is any of them."""
-    views = tuple(
-        view for view in whole.suites if model in ("", view.model) and variant in ("", view.variant or BASE)
-    )
+def _part(whole: _Part, chosen: set[ModelVariant]) -> _Part:
+    """Give the trials of some models, each with a variant."""
+    views = tuple(view for view in whole.suites if (view.model, view.variant) in chosen)
     groups = {view.group for view in views}
     entries = tuple(entry for entry in whole.compared.entries if group_of(entry) in groups)
     return replace(

@@ -106,14 +106,13 @@ def _standings(sides: Sides, lane: Lane) -> list[_Standing]:
 
 
 def verdict_sentences(sides: Sides) -> list[str]:
-    """Say which sides beat which: a sentence for each suite, which it names where there are several."""
+    """Say which sides beat which, a sentence for each that does; with its suite where there are several."""
     lanes = sides.lanes() if len(sides) > 1 else []
-    sentences = []
-    for lane in lanes:
-        name = f"{lane_name(lane, lanes)}: " if len(lanes) > 1 else ""
-        text = "; ".join(lane_sentences(sides, lane))
-        sentences += [f"{name}{text}"] if text else []
-    return sentences
+    return [
+        f"{lane_name(lane, lanes)}: {sentence}" if len(lanes) > 1 else sentence
+        for lane in lanes
+        for sentence in lane_sentences(sides, lane)
+    ]
 
 
 def side_verdict_lines(sides: Sides, width: int) -> list[StyledLine]:
@@ -130,24 +129,44 @@ def lane_sentences(sides: Sides, lane: Lane) -> list[str]:
     """Say which sides beat which in a suite, in which buckets, and of which sides nothing is known."""
     parts = {pair: sides.suite_comparison(*pair, lane) for pair in sides.pairs}
     compared = {pair: part for pair, part in parts.items() if part is not None and part.suite is not None}
-    order = {standing.at: place for place, standing in enumerate(_standings(sides, lane))}
-    wins: dict[int, list[str]] = {}
+    wins: dict[int, list[tuple[int, Change]]] = {}
     for (old, new), part in compared.items():
         if part.suite and part.suite.verdict in ("better", "worse"):
             winner, loser = (new, old) if part.suite.verdict == "better" else (old, new)
-            wins.setdefault(winner, []).append(f"{sides.sides[loser].label} ({_evidence(part.suite)})")
+            wins.setdefault(winner, []).append((loser, part.suite))
+    order = {standing.at: place for place, standing in enumerate(_standings(sides, lane))}
     sentences = [
-        f"{sides.sides[winner].label} beats {_joined(losers)}"
+        f"{sides.sides[winner].label} beats {_losers(sides, losers)}"
         for winner, losers in sorted(wins.items(), key=lambda each: order.get(each[0], 0))
     ]
     for verdict, words in (("identical", "every trial scored the same"), ("", "cannot tell")):
         pairs = [pair for pair, part in compared.items() if part.suite and _is_open(part.suite, verdict)]
         if pairs:
-            sentences.append(f"{_joined(_pair_name(sides, pair) for pair in pairs)}: {words}")
+            sentences.append(f"{words}: {', '.join(_pair_name(sides, pair) for pair in pairs)}")
     if not compared and len(sides) > 1:
         sentences.append("no two sides have a task in common that can be compared")
     sentences += _bucket_sentences(sides, compared)
     return first_few(sentences, MOST_SENTENCES, "and {} more")
+
+
+def _losers(sides: Sides, losers: Sequence[tuple[int, Change]]) -> str:
+    """Name the sides that one beats, those of these tasks alone last, with the largest p of each kind."""
+    texts = []
+    for of_these_tasks in (False, True):
+        changes = [
+            (sides.sides[at].label, each) for at, each in losers if each.of_these_tasks == of_these_tasks
+        ]
+        if changes:
+            p = format_p(max(change.p_of_verdict for _, change in changes))
+            labels, where = (
+                _joined(label for label, _ in changes),
+                " on these tasks" if of_these_tasks else "",
+            )
+            scores = f"{_scores(changes[0][1])}, " if len(losers) == 1 else ""
+            texts.append(
+                f"{labels}{where} ({scores}p {p}{' or less' if len(changes) > 1 and p[0] != '<' else ''})"
+            )
+    return ", and ".join(texts)
 
 
 def _is_open(change: Change, verdict: str) -> bool:
@@ -179,10 +198,13 @@ def _bucket_sentences(sides: Sides, compared: dict[tuple[int, int], SuiteCompari
 
 
 def _evidence(change: Change) -> str:
-    low, high = sorted((change.old, change.new))
     on_these = " on these tasks" if change.of_these_tasks else ""
-    p = format_p(change.p_of_verdict)
-    return f"{format_figure(high)} to {format_figure(low)}{on_these}, p {p}"
+    return f"{_scores(change)}{on_these}, p {format_p(change.p_of_verdict)}"
+
+
+def _scores(change: Change) -> str:
+    low, high = sorted((change.old, change.new))
+    return f"{format_figure(high)} to {format_figure(low)}"
 
 
 def _joined(texts: Iterable[str]) -> str:

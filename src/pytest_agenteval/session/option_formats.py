@@ -10,6 +10,7 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 from msgspec import Meta
 
+from pytest_agenteval.compare.pairing import BASE
 from pytest_agenteval.records.plan import ModelPrice, Variant
 from pytest_agenteval.records.record import from_builtins
 from pytest_agenteval.reports.report_files import check_report_path, listed_files
@@ -43,6 +44,9 @@ def _variant(text: str, place: str, folder: Path) -> Variant:
         raise UsageMistake(f"{place}: expected NAME=PATH; found {text!r}")
     if not name.isascii() or not name.isprintable() or FORBIDDEN & set(name):
         raise UsageMistake(f"{place}: the name {name!r} may hold ASCII letters, digits, '_', '-' and '.'")
+    if name.lower() == BASE:
+        own = f"{name} stands for the agent's own prompts, which are always tried too"
+        raise UsageMistake(f"{place}: {own}: choose another name, as in {place} v2={where}")
     path, place = folder / where, f"{place} {name}"
     if not path.exists():
         raise UsageMistake(f"{place}: no such file or folder: {where}")
