@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from pytest_agenteval.records.evidence import Check, FileText, Grade, Outcome, Tree
-from pytest_agenteval.records.transcript import Ask, Message, ToolCall, ToolError, Transcript, Usage
+from pytest_agenteval.records.transcript import Ask, Event, Message, ToolCall, ToolError, Transcript, Usage
+from pytest_agenteval.records.trial import Digests
 from pytest_agenteval.reports.trial_view import LARGE, TrialView, file_changes, judges_disagree, trial_view
 from tests.reports.runs import trial
 
@@ -275,3 +276,45 @@ def test_every_value_of_a_trial_can_be_written_as_json() -> None:
     made = ToolCall("c1", 1, 0, "find", {"q": {1}}, result={"at": float("inf")})
     seen = view(Message("assistant", "", (FIND,), turn=1), calls=(made,))
     assert json.dumps(seen.messages[0].calls[0].result) == '{"at": "Infinity"}'
+
+
+def test_a_step_has_one_mark_whenever_it_happens() -> None:
+    """Times, ids and turns are in no mark; a tool, an argument, a result, an error, a reply is."""
+    called = replace(FIND, result="tea", started=1.0, ended=2.0)
+    later = replace(called, id="c9", turn=3, started=5.0, tape="hit")
+
+    def marks(call: ToolCall, content: str = "tea") -> list[str]:
+        seen = view(
+            Message("user", "Find tea."), Message("assistant", "", (call,), turn=call.turn),
+            answer(call, content), Message("assistant", "", turn=4), calls=(call,),
+        )  # fmt: skip
+        return [mark for each in seen.messages for mark in (each.mark, *(one.mark for one in each.calls))]
+
+    assert marks(called) == marks(later)
+    others = (
+        replace(called, tool="seek"), replace(called, args={"q": "rum"}), replace(called, result="rum"),
+        replace(called, error=ToolError("E", "m")),
+    )  # fmt: skip
+    both = [marks(each)[2] for each in (called, *others)] + [marks(called, "cut to te")[2]]
+    assert len(set(both)) == len(both)
+    # A message that is calls alone is no step; one that is nothing at all is.
+    assert [bool(mark) for mark in marks(called)] == [True, False, True, True]
+
+
+def test_a_trial_says_what_it_is_compared_by() -> None:
+    """What it was made of by name, as far as that is known; events by kind, those of every trial apart."""
+    events = (Event(0.1, "prompt_read", "a"), Event(0.2, "retry", "429"), Event(0.3, "prompt_read", "b"))
+    later = tuple(replace(event, at=event.at + 1) for event in events)
+    sides = [
+        trial_view(trial("a", 1, 1.0, transcript=Transcript(events=each), digests=digests))
+        for each, digests in ((events, Digests(prompt="p")), (later, Digests(prompt="p", sent="s")))
+    ]
+    old, new = (side.marks for side in sides)
+
+    assert [(each.kind, each.count, each.is_routine) for each in old.events] == [
+        ("prompt_read", 2, True),
+        ("retry", 1, False),
+    ]
+    assert old.events == new.events
+    assert new.made_of == {**old.made_of, "what models were told": "s"}
+    assert old.made_of["prompt"] == "p"

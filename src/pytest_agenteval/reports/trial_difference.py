@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeAlias
 from msgspec.structs import replace
 
 from pytest_agenteval.records.evidence import Check
+from pytest_agenteval.reports.conversation import CallView, MessageView
 from pytest_agenteval.reports.trial_screen import (
     MOST_TRIAL_NAME,
     Detail,
@@ -30,10 +31,8 @@ from pytest_agenteval.reports.trial_screen import (
     who_facts,
 )
 from pytest_agenteval.reports.trial_view import (
-    CallView,
     FileChange,
     GradeView,
-    MessageView,
     TrialView,
     hunks_of_lines,
 )

@@ -12,14 +12,14 @@ from pytest_agenteval.records.explanation import check_sides, failed_checks
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import (
     NO_USAGE,
-    PROMPT_READ,
     cost_figure,
     format_cost,
     format_tokens,
     token_figure,
 )
 from pytest_agenteval.records.trial import TapeCounts
-from pytest_agenteval.reports.trial_view import CallView, FileChange, GradeView, Hunk, MessageView, TrialView
+from pytest_agenteval.reports.conversation import CallView, MessageView
+from pytest_agenteval.reports.trial_view import ROUTINE_EVENTS, FileChange, GradeView, Hunk, TrialView
 from pytest_agenteval.store.notes import NO_NOTE, Note
 from pytest_agenteval.text.errors import ELAPSED_MORE
 from pytest_agenteval.text.formatting import (
@@ -386,8 +386,6 @@ def _grade_settings(grade: GradeView) -> str:
 
 MOST_TRIAL_NAME = 300
 MOST_EVENTS = 20
-HIDDEN_EVENTS = ("judge_ask", PROMPT_READ)
-"""Events of every trial that only --full shows: the head has what judges took."""
 
 
 class TrialPlace(FrozenValue, frozen=True):
@@ -496,7 +494,7 @@ def _tape(what: str, counts: TapeCounts) -> str:
 
 
 def _events(view: TrialView, detail: Detail) -> Iterator[StyledLine]:
-    events = [event for event in view.events if detail.full or event.kind not in HIDDEN_EVENTS]
+    events = [event for event in view.events if detail.full or event.kind not in ROUTINE_EVENTS]
     visible = events if detail.full else events[:MOST_EVENTS]
     for event in visible:
         head = f"{INDENT}{format_duration(event.at):>8}  {one_line(event.kind, 40)}  "

@@ -22,7 +22,8 @@ from pytest_agenteval.records.evidence import Check
 from pytest_agenteval.records.explanation import failed_checks
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import PROMPT_READ
-from pytest_agenteval.reports.trial_view import CallView, FileChange, MessageView, TrialView
+from pytest_agenteval.reports.conversation import CallView, MessageView
+from pytest_agenteval.reports.trial_view import FileChange, TrialView
 from pytest_agenteval.tasks.task_spec import Task
 from pytest_agenteval.text.formatting import format_figure, one_line, printable
 from pytest_agenteval.text.json_values import canonical_json, compact_json, jsonable

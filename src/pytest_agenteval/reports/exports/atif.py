@@ -12,6 +12,12 @@ from typing import Any, TypeAlias
 
 from pytest_agenteval.records.transcript import ToolCall, Usage
 from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.reports.conversation import (
+    ConversationCall,
+    ConversationStep,
+    conversation_steps,
+    result_text,
+)
 from pytest_agenteval.reports.exports.trial_identity import (
     moment,
     requested_model,
@@ -19,12 +25,6 @@ from pytest_agenteval.reports.exports.trial_identity import (
     session_name,
     trial_id,
     trial_path,
-)
-from pytest_agenteval.reports.trial_view import (
-    ConversationCall,
-    ConversationStep,
-    conversation_steps,
-    result_text,
 )
 from pytest_agenteval.store.record_files import replace_text
 from pytest_agenteval.store.run_reader import Run

@@ -28,6 +28,7 @@ from pytest_agenteval.cassettes.transcripts.spans import (
 )
 from pytest_agenteval.records.transcript import Ask, Message, Transcript, Usage
 from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.reports.conversation import call_requests, reply_asks
 from pytest_agenteval.reports.exports.trial_identity import (
     file_name,
     moment,
@@ -36,7 +37,6 @@ from pytest_agenteval.reports.exports.trial_identity import (
     session_name,
     trial_id,
 )
-from pytest_agenteval.reports.trial_view import call_requests, reply_asks
 from pytest_agenteval.store.run_folder import RunModel
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.errors import UsageMistake, writing
