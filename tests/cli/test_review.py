@@ -22,6 +22,7 @@ from pytest_agenteval.cli.main import main
 from pytest_agenteval.cli.review import Review
 from pytest_agenteval.graders.judge.rubric import Rubric, read_rubric
 from pytest_agenteval.loop.review_pool import PlannedTasks, ReviewPool, chosen_trials, review_pool
+from pytest_agenteval.store.notes import NOTES, Note, read_notes, write_note
 from pytest_agenteval.store.run_folder import LATEST, find_run
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.text.errors import UsageMistake
@@ -110,6 +111,8 @@ def here(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.chdir(project)
     shutil.rmtree(LABELS.parent, ignore_errors=True)
+    for notes in project.glob(f".agenteval/runs/2*/{NOTES}"):
+        notes.unlink()
     return project
 
 
@@ -190,7 +193,7 @@ def sit(here: Path, pool: ReviewPool) -> Any:
         labels = LabelFile(LABELS, pool.rubric, scale)
         person = Person(answers)
         trials = chosen_trials(meant, (), None, seed)
-        Review(pool.rubric, trials, labels, lambda trial: run.trial(trial.entry), blind).sit(person)
+        Review(pool.rubric, trials, labels, run, blind).sit(person)
         return person
 
     return sit
@@ -320,6 +323,34 @@ def test_undecided_ones_can_be_chosen(pool: ReviewPool) -> None:
     grades = tuple(replace(grade, score=None) for grade in second.entry.grades)
     unsure = replace(second, entry=replace(second.entry, grades=grades))
     assert chosen_trials([first, unsure], ["undecided"], None, 0) == [unsure]
+
+
+def test_a_comment_is_the_trial_s_note_wherever_it_is_written(typed: Any, sit: Any) -> None:
+    """Scored and skipped trials count as looked at; a comment made elsewhere gets into the labels too."""
+    run = load_run(find_run(Path(".agenteval/runs"), LATEST))
+    (task,) = sit(["q"]).tasks
+    first = next(entry.key for entry in run.entries if entry.key.task == task)
+
+    done = typed(["n", "wrong greeting", "4", "2", "s", "q"])
+    notes = read_notes(run.folder)
+    assert [(key == first, note.comment, bool(note.looked_at)) for key, note in notes.items()] == [
+        (True, "wrong greeting", True),
+        (False, "", True),
+    ]
+    assert lines()[0]["note"] == "wrong greeting"
+    # It may name a judge or a model: it is shown with them.
+    assert done.out.index("wrong greeting") > done.out.index("judge perfect")
+
+    write_note(run.folder, first, Note(notes[first].looked_at, "rather: no greeting"))
+    assert typed(["q"]).status == 0
+    assert lines()[0]["note"] == "rather: no greeting"
+    assert "note [rather: no greeting]: " in typed(["b", "n", "", "q"]).out
+    assert read_notes(run.folder)[first].comment == "rather: no greeting"
+
+    (run.folder / NOTES).unlink()
+    typed(["q"])
+    assert read_notes(run.folder)[first].comment == "rather: no greeting"
+    assert len(read_notes(run.folder)) == 1
 
 
 def test_back_changes_an_answer_in_its_line(sit: Any) -> None:

@@ -6,7 +6,7 @@ import argparse
 import io
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from itertools import groupby
 from os.path import commonpath
@@ -46,8 +46,9 @@ from pytest_agenteval.loop.review_pool import (
 from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.registry.lazy_names import UnknownName
-from pytest_agenteval.reports.trial_screen import Detail, block_lines, conversation_lines
+from pytest_agenteval.reports.trial_screen import Detail, block_lines, conversation_lines, note_lines
 from pytest_agenteval.reports.trial_view import trial_view
+from pytest_agenteval.store.notes import mark_looked_at
 from pytest_agenteval.store.run_folder import LATEST
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.tasks.documents import read_bytes, short_path
@@ -128,7 +129,7 @@ def _hold_review(run: Run, args: argparse.Namespace, words: Sequence[str]) -> tu
     name = f"{pool.rubric.name}{f'.{args.labeller}' if args.labeller else ''}.jsonl"
     path = Path(args.output) if args.output else folder / "labels" / name
     labels = LabelFile(path, pool.rubric, scale, args.labeller)
-    sitting = Review(pool.rubric, trials, labels, lambda each: run.trial_if_readable(each.entry), args.blind)
+    sitting = Review(pool.rubric, trials, labels, run, args.blind)
     command = calibrate_command(path, pool.rubric, args.rubric, folder, tasks)
     _print_plain(opening_lines(summarize(run.name, pool, sitting, labels, command)))
     status = _ask_labeller(sitting, args) if sitting.left else 0
@@ -281,8 +282,8 @@ class ReviewQuestion(NamedTuple):
 class Review:
     """One sitting: the open questions, the current one, and the answers.
 
-    ``trial_of`` reads a trial's whole record, None where it is lost. A ``blind`` review shows judges and
-    model only when a trial's last dimension is answered.
+    ``run`` holds the trials and the notes on them: a trial that is scored or skipped has been looked at. A
+    ``blind`` review shows judges, model and comment only when a trial's last dimension is answered.
     """
 
     def __init__(
@@ -290,18 +291,26 @@ class Review:
         rubric: Rubric,
         trials: Sequence[ReviewTrial],
         labels: LabelFile,
-        trial_of: Callable[[ReviewTrial], Trial | None],
+        run: Run,
         blind: bool = True,
     ) -> None:
         self._rubric, self._file, self._scale = rubric, labels, labels.scale
-        self.trials, self._trial_of, self._blind = trials, trial_of, blind
+        self.trials, self._run, self._blind = trials, run, blind
         places = range(len(trials))
         self._questions = [ReviewQuestion(place, name) for place in places for name in rubric.names]
         self.ids = [labels.id_for(trial.id, trial.values) for trial in trials]
-        self._notes: dict[int, str] = {}
         self._visible: ReviewQuestion | None = None
         self.labelled: dict[int, None] = {}
         self.skipped: set[int] = set()
+        self._looked_at: set[int] = set()
+        self.notes = [trial.entry.note for trial in trials]
+        for place, note in enumerate(self.notes):
+            own = self.labels_of(place)
+            # A comment may have been written elsewhere since, or into the labels by an earlier version.
+            if own.note and not note.comment:
+                self._look(place, own.note)
+            elif own.scores and own.note != note.comment:
+                self._write(place, own.scores)
 
     @property
     def left(self) -> int:
@@ -339,6 +348,7 @@ class Review:
         question = self._questions[at]
         if answer == "s":
             self.skipped.add(question.trial)
+            self._look(question.trial)
             # The next trial's first question: a trial is skipped as a whole.
             return self._next((question.trial + 1) * len(self._rubric.names) - 1)
         if answer == "b":
@@ -358,7 +368,7 @@ class Review:
             elif answer == "?":
                 desk.page(_rubric_lines(self._rubric, Detail(desk.width)))
             else:
-                record = self._trial_of(trial)
+                record = self._run.trial_if_readable(trial.entry)
                 lost = [StyledLine("the transcript cannot be read", "yellow")]
                 # Without its ending, grades and model, which a blind review must not show.
                 desk.page(conversation_lines(trial_view(record), whole) if record else lost)
@@ -368,36 +378,41 @@ class Review:
             desk.show([StyledLine(f"{one_line(answer, 40)!r} is no answer here", "yellow")])
             desk.show(_key_lines(self._scale, desk.width))
             return at
-        labels = self.labels_of(question.trial)
-        note = self._notes.get(question.trial, labels.note)
-        self._write(question.trial, PersonLabels({**labels.scores, question.dimension: score}, note))
+        scores = self.labels_of(question.trial).scores
+        self._look(question.trial)
+        self._write(question.trial, {**scores, question.dimension: score})
+        self.labelled[question.trial] = None
+        self.skipped.discard(question.trial)
         if self._blind and self._is_done(question.trial):
             self._reveal(desk, question.trial)
         return self._next(at)
 
     def _take_note(self, desk: ReviewDesk, place: int) -> None:
-        note = desk.ask("note: ")
-        if not note:
-            return
-        labels = self.labels_of(place)
-        self._notes[place] = note
-        # A line of the file needs a score, so a note without one waits.
-        if labels.scores:
-            self._write(place, PersonLabels(labels.scores, note))
-        else:
-            desk.show([StyledLine("it is kept with the first score", "dim")])
+        before = self.notes[place].comment
+        if comment := desk.ask(f"note [{one_line(before, MOST_NAME)}]: " if before else "note: "):
+            self._look(place, comment)
+            # A line of the file needs a score.
+            if scores := self.labels_of(place).scores:
+                self._write(place, scores)
 
-    def _write(self, place: int, labels: PersonLabels) -> None:
+    def _look(self, place: int, comment: str = "") -> None:
+        """Mark a trial as looked at, once in a review, and replace its comment by one that is not empty."""
+        if comment or place not in self._looked_at:
+            self._looked_at.add(place)
+            entry = self.trials[place].entry
+            self.notes[place] = mark_looked_at(self._run.folder, entry.key, entry.attempt, comment)
+
+    def _write(self, place: int, scores: Mapping[str, float | None]) -> None:
         trial = self.trials[place]
         # On disk before the next question: Ctrl-C loses no answer.
-        self._file.write(self.ids[place], trial.values, labels)
-        self.labelled[place] = None
-        self.skipped.discard(place)
+        self._file.write(self.ids[place], trial.values, PersonLabels(scores, self.notes[place].comment))
 
     def _reveal(self, desk: ReviewDesk, place: int) -> None:
         trial = self.trials[place]
         labels = self.labels_of(place)
-        desk.show(verdict_lines(self._trial_of(trial), trial, labels, self._scale, desk.width))
+        whole = self._run.trial_if_readable(trial.entry)
+        desk.show(verdict_lines(whole, trial, labels, self._scale, desk.width))
+        desk.show(note_lines(self.notes[place], trial.entry.attempt, Detail(desk.width)))
 
     def _title(self, place: int) -> str:
         """Name a trial by its task; by its model too where that is not hidden."""
@@ -472,7 +487,7 @@ def summarize(run: str, pool: ReviewPool, review: Review, labels: LabelFile, cal
     for place in sorted(review.labelled):
         entry, given = review.trials[place].entry, review.labels_of(place)
         names = (review.ids[place], entry.key.suite, entry.key.task, entry.bucket)
-        labelled.append(LabelledTrial(*names, given.scores, given.note))
+        labelled.append(LabelledTrial(*names, given.scores, review.notes[place].comment))
     return ReviewSummary(
         run=run,
         rubric=pool.rubric.name,

@@ -89,10 +89,16 @@ def write_note(folder: Path, key: TrialKey, note: Note) -> Note:
     return change_notes(folder, [key], lambda key, before: note)[key]
 
 
-def mark_looked_at(folder: Path, key: TrialKey, attempt: int = 1) -> Note:
-    """Mark an attempt of a trial as looked at just now; a comment stays. Raises as ``write_note`` does."""
-    marked = change_notes(folder, [key], lambda key, note: replace(note, looked_at=now(), attempt=attempt))
-    return marked[key]
+def mark_looked_at(folder: Path, key: TrialKey, attempt: int = 1, comment: str = "") -> Note:
+    """Mark an attempt of a trial as looked at just now; an earlier comment stays where none is given.
+
+    Raises as ``write_note`` does.
+    """
+
+    def mark(key: TrialKey, before: Note) -> Note:
+        return Note(now(), comment or before.comment, attempt)
+
+    return change_notes(folder, [key], mark)[key]
 
 
 def change_notes(

@@ -9,7 +9,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from pytest_agenteval.loop.feedback.content import EarlierRound, FirstWrong, feedback_markdown
+from pytest_agenteval.loop.feedback.content import (
+    EarlierRound,
+    FeedbackOptions,
+    FirstWrong,
+    feedback_markdown,
+)
 from pytest_agenteval.loop.feedback.feedback import make_feedback
 from pytest_agenteval.loop.feedback.trial_sections import first_wrong
 from pytest_agenteval.loop.feedback.trial_selection import HIDDEN, failure_distance
@@ -17,6 +22,8 @@ from pytest_agenteval.records.evidence import Answer, Check, FileText, Grade, Ou
 from pytest_agenteval.records.transcript import ToolError
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.trial_view import trial_view
+from pytest_agenteval.store.notes import Note, write_note
+from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.tasks.task_spec import GraderSpec, PlannedCall, ReferenceSolution, Task, Turn
 from pytest_agenteval.text.errors import UsageMistake
 from tests.loop.feedback.feedback_runs import call, failed_grade, failing, feedback_on, passing
@@ -58,6 +65,28 @@ def test_a_repetition_that_failed_alike_is_not_shown(tmp_path: Path) -> None:
 
     assert (names(made.buckets[0].failing), made.buckets[0].more) == (["a1"], 2)
     assert names(other.buckets[0].failing) == ["a1", "a3"]
+
+
+def test_what_a_person_says_of_a_trial_comes_first(tmp_path: Path) -> None:
+    """Commented trials are shown before worse ones, all of them; a comment is data, cut like other lines."""
+    trials = [failing("a", at, grades=checks("p")) for at in (1, 2, 3)]
+    trials += [failing("b", score=0.5), passing("c")]
+    run = store_run(tmp_path, trials)
+    comments = {trials[2].key: "# asks for the wrong year", trials[3].key: "``` fine\n\nreally"}
+    for of_trial, comment in comments.items():
+        write_note(run.folder, of_trial, Note("", comment))
+    write_note(run.folder, trials[0].key, Note("2026-11-28T09:30:00Z"))
+
+    made = make_feedback(load_run(run.folder), FeedbackOptions(trials=1))
+    text = feedback_markdown(made)
+
+    assert names(made.buckets[0].failing) == ["a3", "b1"]
+    person = "a person's comment on this trial\n"
+    assert f"{person}| # asks for the wrong year\nfirst decision that went wrong" in text
+    assert f"{person}| ``` fine\n| really\n" in text
+    assert names(make_feedback(run, FeedbackOptions(trials=1)).buckets[0].failing) == ["a1"]
+    small = make_feedback(load_run(run.folder), FeedbackOptions(budget=1500))
+    assert names(small.buckets[0].failing)[0] == "a3"
 
 
 def test_distance_is_jaccards() -> None:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 BUDGET = 12_000
 TRIALS = 3
 
-SectionKind = Literal["input", "checks", "reasons", "calls", "reference", "files", "answer"]
+SectionKind = Literal["input", "comment", "checks", "reasons", "calls", "reference", "files", "answer"]
 # What shows which decision went wrong first; ``nothing`` if nothing does.
 Basis = Literal["check", "tool error", "passing trial", "reference", "limit", "nothing"]
 
@@ -220,6 +220,7 @@ FENCE = "```"
 
 TITLES: Mapping[str, str] = {
     "input": "input",
+    "comment": "a person's comment on this trial",
     "checks": "failed checks",
     "reasons": "judges' reasons",
     "calls": "calls in order",
@@ -294,8 +295,8 @@ def trial_block(trial: TrialFeedback) -> str:
 
 
 def _trial_lines(trial: TrialFeedback) -> Iterator[str]:
-    # The input comes first, then the decision, which only it makes clear.
-    given = [section for section in trial.sections if section.kind == "input"]
+    # The input comes first, then what a person says and the decision, which only it makes clear.
+    given = [section for section in trial.sections if section.kind in ("input", "comment")]
     yield from (line for section in given for line in _section_lines(section))
     if wrong := trial.first_wrong:
         yield f"first decision that went wrong (told by: {wrong.basis})"

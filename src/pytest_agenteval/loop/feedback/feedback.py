@@ -216,6 +216,7 @@ class _WholeFeedback:
     def __init__(self, run: Run, tasks: TodaysTasks, options: FeedbackOptions, selection: Selection) -> None:
         self._run, self._tasks, self._options, self._selection = run, tasks, options, selection
         self._views: dict[TrialKey, TrialView] = {}
+        self._comments = {entry.key: entry.note.comment for entry in run.entries if entry.note}
 
     @cached_property
     def _registry(self) -> Any:
@@ -301,9 +302,7 @@ class _WholeFeedback:
             failing_tasks=len({entry.key.task for entry in failing}),
             graders=graders,
             failing=tuple(self._failing(trial, bucket, changing) for trial in chosen),
-            passing=trial_feedback(self._view(passing), self._tasks.task(passing.key), failed=False)
-            if passing
-            else None,
+            passing=self._trial(passing, failed=False) if passing else None,
             more=len(failing) - len(chosen),
         )
 
@@ -311,8 +310,11 @@ class _WholeFeedback:
         same_task = (entry for entry in bucket.entries if entry.key.task == trial.key.task)
         other = passing_trial(self._run, same_task, [trial])
         passing = self._view(other) if other else None
-        task = self._tasks.task(trial.key)
-        return trial_feedback(self._view(trial), task, failed=True, passing=passing, changing=changing)
+        return self._trial(trial, failed=True, passing=passing, changing=changing)
+
+    def _trial(self, trial: Trial, **more: Any) -> TrialFeedback:
+        comment = self._comments.get(trial.key, "")
+        return trial_feedback(self._view(trial), self._tasks.task(trial.key), comment=comment, **more)
 
     def _view(self, trial: Trial) -> TrialView:
         if trial.key not in self._views:

@@ -365,15 +365,17 @@ def trial_feedback(
     task: Task | None,
     *,
     failed: bool,
+    comment: str = "",
     passing: TrialView | None = None,
     changing: Collection[str] = (),
 ) -> TrialFeedback:
     """Give what there is to look at of a trial; ``passing`` is a trial of its task that passed.
 
-    ``changing`` are the tools that are known to change the workspace.
+    ``comment`` is a person's, ``changing`` are the tools that are known to change the workspace.
     """
     sections: dict[SectionKind, Iterator[str]] = {
         "input": _input_lines(view, task),
+        "comment": _text_lines(comment),
         "checks": _check_lines(view),
         "reasons": _reason_lines(view),
         "calls": (f"{number}. {_call_text(call)}" for number, call in enumerate(agent_calls(view), start=1)),

@@ -251,25 +251,32 @@ def failure_distance(one: Failures, other: Failures) -> float:
 def different_trials(run: Run, entries: Iterable[JournalEntry], most: int) -> list[Trial]:
     """Give at most ``most`` failing trials: the worst one first, then always the one that differs most.
 
-    A trial of another task differs more than any of a task that is already chosen. Among equals it is the one
-    whose failed graders and checks are furthest from the nearest chosen, then the one with the lower score. A
-    trial that failed exactly as another repetition of its task is left out.
+    All trials that a person has commented come before, in the same order, however many they are. A trial of
+    another task differs more than any of a task that is already chosen. Among equals it is the one whose
+    failed graders and checks are furthest from the nearest chosen, then the one with the lower score. A trial
+    that failed exactly as another repetition of its task is left out.
     """
+    entries = list(entries)
+    commented = {entry.key for entry in entries if entry.note.comment}
     tasks: Counter[str] = Counter()
     places = []
     # Only the first ones are read: so no task's second trial stands before any task's first, each time the
     # worst first.
     for entry in sorted(entries, key=lambda entry: (entry.score or 0.0, entry.key)):
-        places.append((tasks[entry.key.task], entry))
+        places.append((entry.key not in commented, tasks[entry.key.task], entry))
         tasks[entry.key.task] += 1
-    waiting = _readable(run, [entry for _, entry in sorted(places, key=lambda place: place[0])])
+    waiting = _readable(run, [entry for *_, entry in sorted(places, key=lambda place: place[:2])])
     waiting.sort(key=lambda each: (each[0].score or 0.0, each[0].key))
     chosen: list[tuple[Trial, Failures]] = []
-    while waiting and len(chosen) < most:
-        best = max(waiting, key=lambda each: (*_difference_from(each, chosen), -(each[0].score or 0.0)))
+
+    def rank(each: tuple[Trial, Failures]) -> tuple[bool, bool, float, float]:
+        return each[0].key in commented, *_difference_from(each, chosen), -(each[0].score or 0.0)
+
+    while waiting and len(chosen) < max(most, len(commented)):
+        best = max(waiting, key=rank)
         waiting.remove(best)
         # All that is left failed just as another repetition of its task did.
-        if chosen and _difference_from(best, chosen) == (False, 0.0):
+        if chosen and rank(best)[:3] == (False, False, 0.0):
             break
         chosen.append(best)
     return [trial for trial, _ in chosen]
