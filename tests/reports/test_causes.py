@@ -24,6 +24,9 @@ from pytest_agenteval.reports.causes import (
     causes_title,
     likeness,
 )
+from pytest_agenteval.reports.markdown_report import annotation_lines, comment_markdown, summary_markdown
+from pytest_agenteval.reports.run_view import view_of
+from pytest_agenteval.reports.task_lines import TaskFileLines
 from pytest_agenteval.store.journal_entry import MOST_CLAIMS, SHORT_CLAIM
 from pytest_agenteval.text.formatting import cell_width, printable
 from tests.reports.runs import store_run, trial
@@ -144,6 +147,14 @@ def test_misses_are_grouped_by_grader_check_and_reason(tmp_path: Path) -> None:
     assert [entry.key.task for entry in found[2].entries] == ["a", "d"]
 
 
+def test_a_claim_that_was_cut_is_denied_like_a_whole_one(tmp_path: Path) -> None:
+    """Long patterns are cut in the journal, short ones are not: they are one cause, in one wording."""
+    claims = (f"the answer matches '{text}'" for text in ("a", "b" * 200, r"\d"))
+    found = causes(tmp_path, [missed(f"t{at}", 0.0, wrong("g", claim)) for at, claim in enumerate(claims)])
+
+    assert rows(found) == [("g: the answer does not match …", 3, 3)]
+
+
 def test_errors_are_grouped_by_cause_and_message(tmp_path: Path) -> None:
     """One traceback stands for all of them; what is the same in all messages stays readable."""
     broken = [
@@ -163,6 +174,43 @@ def test_errors_are_grouped_by_cause_and_message(tmp_path: Path) -> None:
     assert (found[0].kind, found[0].grader, found[0].reason) == ("errored", "", found[0].words)
     assert found[0].worst.key.task == "a"
     assert found[0].traceback == broken[1].traceback
+
+
+def test_crashes_at_one_place_have_one_traceback_in_markdown(tmp_path: Path) -> None:
+    """In the job's summary, in the comment and in annotations: the others are named with the first."""
+    frame = 'Traceback (most recent call last):\n  File "/x/bot.py", line {}, in answer\nKeyError: {}'
+    places = {"a": 3, "b": 3, "c": 3, "d": 9}
+    crashes = [
+        trial(task, 1, None, cause="crash", message=f"KeyError: '{task}'", traceback=frame.format(line, task))
+        for task, line in places.items()
+    ]
+    run = store_run(tmp_path, [*crashes, trial("e", 1, 0.5)])
+    assert [(cause.words, cause.trials) for cause in causes_of([run.entries])][:2] == [
+        ("crash: KeyError: … (bot.py:3)", 3),
+        ("crash: KeyError: 'd' (bot.py:9)", 1),
+    ]
+    summary = summary_markdown(view_of(run))
+    assert summary.count("Traceback") == 2
+    assert r"KeyError: 'a'; 2 more trials like it: s/b\[rules-1\], s/c\[rules-1\]" in summary
+    comment = comment_markdown(run, view_of(run), TaskFileLines(tmp_path))
+    assert comment.count("**ERROR**") == 2
+    assert "`2 more tasks like it: s/b[rules-1], s/c[rules-1]`" in comment
+    _, *errors = sorted(annotation_lines(run, tmp_path), reverse=True)
+    assert [line.count("like it: s/b[rules-1], s/c[rules-1]") for line in errors] == [0, 1]
+
+
+def test_many_misses_stand_below_their_causes_in_markdown(tmp_path: Path) -> None:
+    """A page and a comment say first what most trials lack; a few misses say it themselves."""
+    trials = [missed(f"t{at}", 0.0, wrong("g", f"it holds '{at}'")) for at in range(6)]
+    for text in (
+        summary_markdown(view_of(store_run(tmp_path / "many", trials))),
+        comment_markdown(
+            many := store_run(tmp_path / "again", trials), view_of(many), TaskFileLines(tmp_path)
+        ),
+    ):
+        assert "**why trials missed (6 of 6)**" in text
+        assert r"| g: no: it holds … | 6 | 6 | s/t0\[rules-1\] 0.00 |" in text
+    assert "why trials" not in summary_markdown(view_of(store_run(tmp_path / "few", trials[:5])))
 
 
 def test_trials_are_counted_for_each_side(tmp_path: Path) -> None:
@@ -290,8 +338,8 @@ def test_a_screen_counts_trials_and_says_that_they_may_have_several_causes(tmp_p
     run = store_run(tmp_path, [*two, trial("w", 1, 1.0)])
     found = causes_of([run.entries])
 
-    assert causes_title(run.entries, found) == "why trials missed (3 of 4; some for several causes)"
-    assert causes_title(run.entries, found[:1]) == "why trials missed (3 of 4)"
+    assert causes_title(found, len(run.entries)) == "why trials missed (3 of 4; some for several causes)"
+    assert causes_title(found[:1], len(run.entries)) == "why trials missed (3 of 4)"
     assert [line.text for line in cause_lines(found, 60, 9)] == [
         "              trials  tasks  worst",
         "  a: no: one       3      3  s/t[rules-1] 0.00",

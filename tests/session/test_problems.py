@@ -373,20 +373,28 @@ def test_agents_and_graders_may_be_functions_objects_or_classes(pytester: pytest
 def test_one_mistake_in_many_trials_is_written_once(
     pytester: pytest.Pytester, workers: tuple[str, ...]
 ) -> None:
-    """Nine crashes of one cause are one block and one line of pytest's summary, with their number."""
+    """Nine crashes of one cause are one block and one line of pytest's summary, with their number.
+
+    So are crashes at one place whose messages differ in values alone.
+    """
     crash = "def answer(question):\n    raise ValueError('no key in config')\n"
+    late = "from time import time_ns\n\ndef answer(question):\n    raise OSError(f'late by {time_ns()}')\n"
     odd = "def answer(question):\n    raise ValueError('another')\n"
-    write(pytester.path, {"bot.py": crash, "odd.py": odd})
+    write(pytester.path, {"bot.py": crash, "odd.py": odd, "late.py": late})
     write(pytester.path, {"evals/suite.yaml": suite(more="agent: {call: bot:answer}\nmodel: own\n")})
     write(pytester.path, {f"evals/t{n}.json": task(f"t{n}") for n in range(9)})
     write(pytester.path, {"evals/odd/suite.yaml": suite("odd", "agent: {call: odd:answer}\nmodel: own\n")})
     write(pytester.path, {"evals/odd/o.json": task("o")})
+    write(pytester.path, {"evals/late/suite.yaml": suite("late", "agent: {call: late:answer}\nmodel: own\n")})
+    write(pytester.path, {f"evals/late/l{n}.json": task(f"l{n}") for n in range(3)})
 
     result = run(pytester, *workers)
 
-    result.assert_outcomes(errors=10)
+    result.assert_outcomes(errors=13)
     out = str(result.stdout)
-    assert out.count("Traceback") == 2  # the other cause has a block of its own
+    assert out.count("Traceback") == 3  # each of the other causes has a block of its own
+    assert "\nlike it in 2 more: " in out
+    assert "crash: OSError: late by … (3 trials)" in out or "crash: OSError: late by … (3 tri..." in out
     assert "the same in 8 more: " in out
     assert "(9 trials)" in out or "(9 tri..." in out
 

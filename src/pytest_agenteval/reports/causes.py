@@ -7,9 +7,9 @@ and ``the card says 'Ghent'`` are one cause. No transcript is read: the journal 
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import takewhile
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple
@@ -33,7 +33,7 @@ from pytest_agenteval.text.formatting import (
 
 CauseKind = Literal["missed", "errored"]
 
-MOST_REASON = 200
+MOST_REASON, MOST_PLACE = 200, 60
 MOST_ALONE = 5
 """Causes of one grader, each of a task of its own, that are listed; more of them are one cause."""
 
@@ -58,8 +58,7 @@ _UNIT = r"(?:Z|[a-z%]{1,2}(?![a-z]))?"
 _NUMBER = rf"(?<![^\W\d_])(?:[$€£₩-]?\d[\d.,:/T_-]*\d|\d){_UNIT}"
 _STATUS = r"(?i:\b(?:HTTP|status|code)(?: status| code)?:? \d{3}\b)"
 _VALUE = rf"(?:{_QUOTED}|https?://\S{{1,300}}|{_PATH}|{_ID}|{_NUMBER})"
-_VARYING = re.compile(rf"(?P<status>{_STATUS})|{_VALUE}(?:(?:, ?| or | and | \| ){_VALUE})*")
-"""A value that says nothing of the reason, or a list of them. The status of a reply does."""
+_FRAME = re.compile(r'^ *File "(?:[^"\n]*[/\\])?([^"\n]+)", line (\d+)', re.MULTILINE)
 
 VALUE = "…"
 _GAP = "\0"
@@ -73,6 +72,13 @@ class Likeness(NamedTuple):
     values: tuple[str, ...]
 
 
+@cache
+def _varying() -> re.Pattern[str]:
+    """Make the pattern of what says nothing of a reason, a value or a list of them; a status does."""
+    # Where everything passed it is not needed, and to make it takes 3 ms.
+    return re.compile(rf"(?P<status>{_STATUS})|{_VALUE}(?:(?:, ?| or | and | \| ){_VALUE})*")
+
+
 @lru_cache(4096)
 def likeness(text: str) -> Likeness:
     """Split a text, put on one line, into what it has in common with texts like it, and its own values."""
@@ -84,7 +90,7 @@ def likeness(text: str) -> Likeness:
         values.append(match[0])
         return _GAP
 
-    pattern = _VARYING.sub(replaced, one_line(text, MOST_REASON))
+    pattern = _varying().sub(replaced, one_line(text, MOST_REASON))
     return Likeness(pattern, tuple(values))
 
 
@@ -127,17 +133,27 @@ class Cause(FrozenValue, frozen=True):
 
 
 class _Reason(NamedTuple):
-    """One thing for which one trial did not pass; ``label`` is the grader's or, of an error, its cause."""
+    """One thing for which one trial did not pass.
+
+    ``label`` is the grader's or, of an error, its cause; ``place`` is where code raised an error.
+    """
 
     kind: CauseKind
     label: str
     is_check: bool
     text: str
     below: float
+    place: str = ""
+
+    @property
+    def of(self) -> tuple[object, ...]:
+        """What it is a reason of: a grader, its checks or a cause of errors."""
+        return self.kind, self.label, self.is_check
 
     @property
     def group(self) -> tuple[object, ...]:
-        return self.kind, self.label, self.is_check
+        """What reasons that are alike have in common."""
+        return *self.of, likeness(self.text).pattern, self.place
 
 
 def causes_of(entries_by_side: Sequence[Iterable[JournalEntry]]) -> list[Cause]:
@@ -147,8 +163,7 @@ def causes_of(entries_by_side: Sequence[Iterable[JournalEntry]]) -> list[Cause]:
         for entry in entries:
             if entry.ending != "passed":
                 for reason in _reasons(entry):
-                    pattern = likeness(reason.text).pattern
-                    key = (*reason.group, pattern)
+                    key = reason.group
                     if key not in groups:
                         groups[key] = _Group(reason, len(entries_by_side))
                     groups[key].add(side, entry, reason)
@@ -178,21 +193,35 @@ class _Group:
     def cause(self) -> Cause:
         first = self.first
         is_error, label = first.kind == "errored", first.label
-        shared = common_words if self.is_folded else common_text
-        text = shared(self.texts)
-        words = shared(map(denied, self.texts)) if first.is_check else text
-        unknown = "another reason in each task" if self.is_folded else "no reason given"
+        text = (common_words if self.is_folded else common_text)(self.texts)
+        words = self._denial() if first.is_check else text
+        words = words or ("another reason in each task" if self.is_folded else "no reason given")
+        place = f" ({first.place})" if first.place and not self.is_folded else ""
+        words = one_line(": ".join(filter(None, (label, words))), MOST_REASON - len(place)) + place
         entries = [entry for side in self.sides for entry in side]
         return Cause(
             kind=first.kind,
             grader="" if is_error else label,
             check=text if first.is_check else "",
-            reason=": ".join(filter(None, (label, text))) if is_error else "" if first.is_check else text,
-            words=one_line(": ".join(filter(None, (label, words or unknown))), MOST_REASON),
+            reason=words if is_error else "" if first.is_check else text,
+            words=words,
             sides=tuple(map(tuple, self.sides)),
             worst=min(entries, key=_badness),
             below=sum(self.below) / len(self.below),
         )
+
+    def _denial(self) -> str:
+        denials = [denied(_closed(claim)) for claim in self.texts]
+        if self.is_folded:
+            return common_words(denials)
+        is_one = len({likeness(denial).pattern for denial in denials}) == 1
+        return common_text(denials) if is_one else f"no: {common_text(self.texts)}"
+
+
+def _closed(claim: str) -> str:
+    """Close the quotes of a claim that was cut within them, as it is denied like a whole one."""
+    opened = next((quote for quote in "'\"" if claim.count(quote) == 1), "")
+    return claim + opened if opened and claim.endswith(VALUE) else claim
 
 
 def _badness(entry: JournalEntry) -> tuple[object, ...]:
@@ -207,7 +236,7 @@ def _folded(groups: Iterable[_Group]) -> Iterator[_Group]:
     alone: dict[object, list[_Group]] = defaultdict(list)
     for group in groups:
         if len(group.tasks) == 1:
-            alone[group.first.group].append(group)
+            alone[group.first.of].append(group)
         else:
             yield group
     for few in alone.values():
@@ -233,7 +262,8 @@ def common_text(texts: Iterable[str]) -> str:
     """Write texts of one pattern as one: what is not the same in all of them is ``…``."""
     parts = [likeness(text) for text in texts]
     columns = zip(*(part.values for part in parts), strict=True)
-    shared = [values[0] if len({*values}) == 1 else VALUE for values in columns]
+    # Quoted texts may have most of their words in common: 'order … of nobody'.
+    shared = [values[0] if len({*values}) == 1 else common_words(values) or VALUE for values in columns]
     pieces = parts[0].pattern.split(_GAP)
     return "".join(piece + value for piece, value in zip(pieces, [*shared, ""], strict=True))
 
@@ -254,7 +284,8 @@ def _shared(lines: Sequence[Sequence[str]]) -> list[str]:
 def _reasons(entry: JournalEntry) -> Iterator[_Reason]:
     """Give each reason for which a trial did not pass, one at least."""
     if entry.ending == "errored":
-        yield _Reason("errored", entry.cause or "errored", False, entry.message.partition("\n")[0], 1.0)
+        message, place = entry.message.partition("\n")[0], crash_place(entry.traceback)
+        yield _Reason("errored", entry.cause or "errored", False, message, 1.0, place)
         return
     below_threshold = [grade for grade in entry.grades if grade.passed is False]
     if entry.limit or not below_threshold:
@@ -271,6 +302,12 @@ def _reasons(entry: JournalEntry) -> Iterator[_Reason]:
                 yield _Reason("missed", grade.grader, False, grade.rationale, below)
 
 
+def crash_place(traceback: str) -> str:
+    """Give the innermost place of a traceback, ``bot.py:17``; empty for a text without one."""
+    frames = _FRAME.findall(traceback)
+    return one_line(f"{frames[-1][0]}:{frames[-1][1]}", MOST_PLACE) if frames else ""
+
+
 def claims_in(rationale: str) -> tuple[str, ...]:
     """Read the claims of failed checks out of a rationale, for runs whose journals do not hold them."""
     beginning, *others = f"; {rationale}".split("; no: ")
@@ -280,6 +317,8 @@ def claims_in(rationale: str) -> tuple[str, ...]:
     return tuple(shorten(claim, SHORT_CLAIM) for claim in claims[:MOST_CLAIMS])
 
 
+FEW_TASKS, LEAST_COMMON = 5, 3
+"""Tasks whose misses say all by themselves; tasks of one cause from which on a list of causes says more."""
 LEAST_CAUSES, MOST_CAUSES, ALL_CAUSES = 3, 8, 25
 """Causes that are listed where there is no room, where there is, and where all misses are shown."""
 MOST_LISTED = 100
@@ -296,15 +335,24 @@ _ENDINGS = {
 }
 
 
-def causes_title(entries: Iterable[JournalEntry], causes: Sequence[Cause]) -> str:
-    """Give the title of a list of causes: ``why trials missed (126 of 168)``."""
-    endings = Counter(entry.ending for entry in entries)
-    passed = endings.pop("passed", 0)
-    verb = _ENDINGS.get(frozenset(endings), "did not pass")
+def common_causes(entries: Iterable[JournalEntry]) -> list[Cause]:
+    """Give the causes where they say more than a list of misses: there are many, and some have one cause."""
+    # A task counts once, whatever its other repetitions, models and variants did.
+    not_passed = [entry for entry in entries if entry.ending != "passed"]
+    if len({entry.key[:3] for entry in not_passed}) <= FEW_TASKS:
+        return []
+    causes = causes_of([not_passed])
+    return causes if any(cause.tasks >= LEAST_COMMON for cause in causes) else []
+
+
+def causes_title(causes: Sequence[Cause], trials: int) -> str:
+    """Give the title of all causes of a number of trials: ``why trials missed (126 of 168)``."""
+    entries = {id(entry): entry for cause in causes for entry in cause.entries}
+    verb = _ENDINGS.get(frozenset(entry.ending for entry in entries.values()), "did not pass")
     # What the counts are of has to be known, or they would seem to add up to too much.
-    trials = {id(entry) for cause in causes for entry in cause.entries}
-    several = "; some for several causes" if sum(cause.trials for cause in causes) > len(trials) else ""
-    return f"why trials {verb} ({endings.total():,} of {endings.total() + passed:,}{several})"
+    several = sum(cause.trials for cause in causes) > len(entries)
+    note = "; some for several causes" if several else ""
+    return f"why trials {verb} ({len(entries):,} of {trials:,}{note})"
 
 
 def cause_lines(causes: Sequence[Cause], width: int, room: int, most: int = MOST_CAUSES) -> list[StyledLine]:
@@ -348,11 +396,26 @@ def _cells(cause: Cause) -> tuple[str, str, str, str]:
     return cause.words, f"{cause.trials:,}", f"{cause.tasks:,}", f"{trial_name(worst.key)} {score}"
 
 
-def causes_markdown(causes: Sequence[Cause], most: int) -> str:
-    """Give the first causes as a table in Markdown."""
-    table = markdown_rows([TITLES, *map(_cells, causes[:most])])
+def causes_markdown(causes: Sequence[Cause], most: int, labels: Sequence[str] = ()) -> str:
+    """Give the first causes as a table in Markdown; of several sides, with the trials of each."""
+    rows: list[list[str]] = [[TITLES[0], *(labels or TITLES[1:2]), *TITLES[2:]]]
+    for cause in causes[:most]:
+        words, trials, tasks, worst = _cells(cause)
+        counts = [f"{len(side):,}" for side in cause.sides] if labels else [trials]
+        rows.append([words, *counts, tasks, worst])
     more = len(causes) - most
-    return f"{table}\n\nand {pluralize(more, 'more cause')}" if more > 0 else table
+    return markdown_rows(rows) + (f"\n\nand {pluralize(more, 'more cause')}" if more > 0 else "")
+
+
+def errors_by_cause(entries: Iterable[JournalEntry]) -> list[list[JournalEntry]]:
+    """Put errored trials of one cause together, at the place of the first; all others are alone."""
+    groups: dict[object, list[JournalEntry]] = {}
+    for entry in entries:
+        # What somebody noted of a trial would be lost beside others.
+        is_plain_error = entry.ending == "errored" and not entry.note
+        key = next(_reasons(entry)).group if is_plain_error else ("", id(entry))
+        groups.setdefault(key, []).append(entry)
+    return list(groups.values())
 
 
 def causes_json(causes: Sequence[Cause]) -> list[dict[str, Any]]:

@@ -15,6 +15,13 @@ from pathlib import Path
 from pytest_agenteval.compare.comparison import RunComparison
 from pytest_agenteval.records.explanation import ending_reason
 from pytest_agenteval.records.plan import trial_name
+from pytest_agenteval.reports.causes import (
+    MOST_CAUSES,
+    causes_markdown,
+    causes_title,
+    common_causes,
+    errors_by_cause,
+)
 from pytest_agenteval.reports.comparison_report import basis_lines, comparison_markdown
 from pytest_agenteval.reports.comparison_text import (
     fallen_tasks,
@@ -57,6 +64,7 @@ from pytest_agenteval.text.formatting import (
     code_span,
     ending_word,
     escape_markdown,
+    few_names,
     first_few,
     format_figure,
     one_line,
@@ -68,6 +76,8 @@ from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 MOST_MISSES = 50
 MOST_TRACEBACK_LINES = 8
+MOST_ALIKE = 5
+"""Trials that are named beside one that errored for the same cause."""
 
 
 def summary_markdown(
@@ -87,6 +97,7 @@ def summary_markdown(
     beats = [f"**{escape_markdown(text, MOST_VERDICT)}**" for text in side_verdicts]
     parts = [*verdict, "## Agent evals", *beats, table]
     parts += [*map(escape_markdown, filter(None, remarks_on_all(view))), *_paragraphs(totals)]
+    parts += _causes(view, MOST_CAUSES)
     parts += [_buckets(suite) for suite in worst_buckets(view)]
     if notes := [f"- {escape_markdown(note.text)}" for note in run_warnings(view)]:
         parts.append("\n".join(notes))
@@ -97,10 +108,19 @@ def summary_markdown(
     if view.misses:
         count = f"{pluralize(len(view.misses), 'trial')} not passed"
         head = "; ".join(filter(None, (count, looked_at_text(view.misses))))
-        items = first_few([*map(_miss_item, view.misses)], MOST_MISSES, "- and {} more")
+        groups = errors_by_cause(view.misses)
+        items = first_few([_miss_item(*group) for group in groups], MOST_MISSES, "- and {} more")
         parts.append(folded_markdown(head, "\n".join(items)))
     parts.append(f"run: {escape_markdown(view.path)}")
     return "\n\n".join(parts) + "\n"
+
+
+def _causes(view: RunView, most: int) -> Iterator[str]:
+    """Give the causes of misses as a table with a title; nothing where a few misses say all by themselves."""
+    if causes := common_causes(view.misses):
+        trials = sum(suite.total.averaged + suite.total.errors for suite in view.suites)
+        yield f"**{causes_title(causes, trials)}**"
+        yield causes_markdown(causes, most)
 
 
 def _suites(view: RunView, columns: Iterable[TableColumn]) -> ReportTable:
@@ -137,17 +157,26 @@ def code_block(lines: Iterable[str]) -> str:
     return "\n```text\n" + "\n".join(line.replace("`", "'") for line in lines) + "\n```\n"
 
 
-def _miss_item(miss: JournalEntry) -> str:
-    word = ending_word(miss.ending, miss.score)
-    line = f"- **{word}** {escape_markdown(trial_name(miss.key))}: {escape_markdown(ending_reason(miss))}"
+def _miss_item(miss: JournalEntry, *alike: JournalEntry) -> str:
+    """Give a trial that did not pass; those that errored for the same cause are named with it."""
+    word, name = ending_word(miss.ending, miss.score), escape_markdown(trial_name(miss.key))
+    line = f"- **{word}** {name}: {escape_markdown(ending_reason(miss))}"
     if miss.note:
         seen = "looked at" if miss.note.looked_at else "note"
         line += f" *({': '.join(filter(None, (seen, escape_markdown(miss.note.comment))))})*"
+    if alike:
+        line += f"; {escape_markdown(_others(alike, 'trial'))}"
     if not miss.traceback:
         return line
     last = code_block(printable(miss.traceback).splitlines()[-MOST_TRACEBACK_LINES:])
     # Indented, so that Markdown takes the block for a part of the list item.
     return line + "\n" + "\n".join(f"  {line}" if line else "" for line in last.splitlines())
+
+
+def _others(alike: Sequence[JournalEntry], thing: str) -> str:
+    """Name those that errored for the same cause: ``3 more tasks like it: s/a[x-1], …``; none for nothing."""
+    names = few_names([trial_name(entry.key) for entry in alike], MOST_ALIKE)
+    return f"{pluralize(len(alike), f'more {thing}')} like it: {names}" if alike else ""
 
 
 def write_markdown(path: Path, source: ReportSource) -> None:
@@ -207,10 +236,12 @@ def annotation_lines(
         by_level[WARNING if entry.ending == "missed" and not strict else ERROR].append(entry)
     left_out = 0
     for level, entries in by_level.items():
-        tasks = _by_task(entries, fallen_tasks(comparison))
-        for not_passed in tasks[:MOST]:
-            yield _command(level, not_passed, trials[not_passed[0].key[:3]], task_lines, root)
-        left_out += max(0, len(tasks) - MOST)
+        tasks = {id(task[0]): task for task in _by_task(entries, fallen_tasks(comparison))}
+        # Tasks of which all that is left errored for one cause have one annotation.
+        groups = errors_by_cause(task[0] for task in tasks.values())
+        for worst, *alike in groups[:MOST]:
+            yield _command(level, tasks[id(worst)], alike, trials[worst.key[:3]], task_lines, root)
+        left_out += sum(map(len, groups[MOST:]))
     if left_out:
         why = f"GitHub shows {MOST} of a level, and the job's summary all"
         more = f"{pluralize(left_out, 'more task')} with trials not passed, without an annotation: {why}"
@@ -229,14 +260,21 @@ def _by_task(
 
 
 def _command(
-    level: str, not_passed: Sequence[JournalEntry], trials: int, task_lines: TaskFileLines, root: Path
+    level: str,
+    not_passed: Sequence[JournalEntry],
+    alike: Sequence[JournalEntry],
+    trials: int,
+    task_lines: TaskFileLines,
+    root: Path,
 ) -> str:
     worst = not_passed[0]
     word = ending_word(worst.ending, worst.score)
     of_all = f"{len(not_passed)} of {pluralize(trials, 'trial')}, the worst: " if trials > 1 else ""
     return workflow_command(
         level,
-        "\n".join(filter(None, (ending_reason(worst), of_all + trial_name(worst.key)))),
+        "\n".join(
+            filter(None, (ending_reason(worst), of_all + trial_name(worst.key), _others(alike, "task")))
+        ),
         file=_path_in_repository(root, worst.file),
         line=task_lines.line_of(worst),
         title=one_line(f"{word} {worst.key.suite}/{worst.key.task}", MOST_TITLE),
@@ -292,6 +330,7 @@ def comment_markdown(
     parts += [_plain(line) for line in islice(remarks_on_all(view), 1)]
     if notes := [f"- {_plain(note.text)}" for note in islice(run_warnings(view), MOST_NOTES)]:
         parts.append("\n".join(notes))
+    parts += _causes(view, WORST)
     parts += _worst(run, task_lines, comparison)
     if comparison is not None:
         more = "... {} more lines: agenteval compare OLD NEW shows them"
@@ -334,13 +373,18 @@ def _worst(run: Run, task_lines: TaskFileLines, comparison: RunComparison | None
         return
     of_all = f"the {WORST} worst of {len(worst)} tasks"
     title = of_all if len(worst) > WORST else pluralize(len(worst), "task")
-    items = (_item(entry, task_lines, fallen.get(entry.key[:2])) for entry in islice(worst, WORST))
+    items = (
+        _item(group, task_lines, fallen.get(group[0].key[:2]))
+        for group in islice(errors_by_cause(worst), WORST)
+    )
     yield folded_markdown(f"{title} with trials not passed", "\n\n".join(items))
 
 
-def _item(entry: JournalEntry, task_lines: TaskFileLines, change: float | None) -> str:
+def _item(group: Sequence[JournalEntry], task_lines: TaskFileLines, change: float | None) -> str:
+    entry, *alike = group
     word = ending_word(entry.ending, entry.score)
     fell = f" ({format_change(change)})" if change else ""
     line = task_lines.line_of(entry)
     place = f" in {code_span(f'{entry.file}:{line}' if line else entry.file)}" if entry.file else ""
-    return f"**{word}**{fell} {code_span(trial_name(entry.key))}{place}\\\n{code_span(ending_reason(entry))}"
+    text = f"**{word}**{fell} {code_span(trial_name(entry.key))}{place}\\\n{code_span(ending_reason(entry))}"
+    return f"{text}\\\n{code_span(_others(alike, 'task'))}" if alike else text

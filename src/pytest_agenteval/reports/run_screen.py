@@ -19,7 +19,7 @@ from pytest_agenteval.records.explanation import (
 )
 from pytest_agenteval.records.plan import trial_name
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.reports.causes import ALL_CAUSES, cause_lines, causes_of, causes_title
+from pytest_agenteval.reports.causes import ALL_CAUSES, cause_lines, causes_title, common_causes
 from pytest_agenteval.reports.junit_properties import MOST_LINE
 from pytest_agenteval.reports.run_view import RunView, looked_at_text, worst_first
 from pytest_agenteval.reports.run_warnings import run_warnings, whole_run_warnings
@@ -89,26 +89,24 @@ def misses_block(
 def _causes_and_misses(
     run: Run, width: int, verbosity: int, room: int, endings: Collection[str]
 ) -> tuple[str, list[StyledLine]]:
-    # A task counts once, whatever its other repetitions, models and variants did.
-    not_passed = [entry for entry in run.entries if entry.ending != "passed"]
-    causes = causes_of([not_passed]) if len({entry.key[:3] for entry in not_passed}) > SHOWN else []
-    is_common = any(cause.tasks > 1 for cause in causes)
+    causes = common_causes(run.entries)
     if verbosity > 0:
-        table = cause_lines(causes, width, ALL_CAUSES * 3, ALL_CAUSES) if is_common else []
+        table = cause_lines(causes, width, ALL_CAUSES * 3, ALL_CAUSES) if causes else []
         lines = miss_lines(run, width, endings)
         return "misses, the worst first", [*table, EMPTY, *lines] if table and lines else table + lines
-    if not is_common:
+    if not causes:
         return _worst_misses(run, width, room, endings)
     table = cause_lines(causes, width, room)
     left = room - len(table) - 2
     title, lines = _worst_misses(run, width, left, endings)
     if lines and len(lines) <= left:
         table += [EMPTY, StyledLine(title, "dim"), *lines]
-    return causes_title(run.entries, causes), table
+    return causes_title(causes, len(run.entries)), table
 
 
 def _worst_misses(run: Run, width: int, room: int, endings: Collection[str]) -> tuple[str, list[StyledLine]]:
     """Give the worst of the worst tasks: at length where all of them fit, else in brief."""
+    # A task counts once, whatever its other repetitions, models and variants did.
     by_task: dict[tuple[str, ...], JournalEntry] = {}
     for entry in _worst(run, endings):
         by_task.setdefault(entry.key[:3], entry)

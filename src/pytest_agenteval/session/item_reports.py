@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from copy import copy
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
@@ -17,7 +16,7 @@ from pytest_agenteval.engine.tracebacks import exception_line, user_frames_first
 from pytest_agenteval.records.explanation import error_text
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.junit_properties import place_properties, trial_properties
-from pytest_agenteval.text.formatting import format_figure, pluralize
+from pytest_agenteval.text.formatting import format_figure
 
 # What pytest wants: a category to count by, a letter, and a word, perhaps with its colour.
 StatusWord: TypeAlias = tuple[str, str, Any]
@@ -132,27 +131,3 @@ def _calls(config: pytest.Config) -> Iterator[tuple[str, Callable[..., Any]]]:
 def _place(implementation: Any) -> str:
     code = getattr(inspect.unwrap(implementation.function), "__code__", None)
     return f"{code.co_filename}:{code.co_firstlineno}" if code else str(implementation.plugin_name)
-
-
-MOST_NAMED = 5  # trials that are named below the error text that they share
-
-
-def merge_equal_errors(reports: list[Any]) -> list[Any]:
-    """Merge the error reports of trials that have the same text into one, which counts them."""
-    groups: dict[object, list[Any]] = {}
-    for report in reports:
-        of_trial = any(name == "agenteval.ending" for name, _ in getattr(report, "user_properties", ()))
-        groups.setdefault(str(report.longrepr) if of_trial else id(report), []).append(report)
-    merged = []
-    for first, *others in groups.values():
-        report = first
-        if others:
-            report, text = copy(first), str(first.longrepr).rstrip("\n")
-            file, line, _ = first.location
-            in_short = f"{text.partition(chr(10))[0]} ({pluralize(len(others) + 1, 'trial')})"
-            names = [other.nodeid.rpartition("::")[2] for other in others[:MOST_NAMED]]
-            names += ["..."] if len(others) > MOST_NAMED else []
-            text = f"{text}\nthe same in {len(others)} more: {', '.join(names)}"
-            report.longrepr = make_longrepr(text, file, (line or 0) + 1, in_short)
-        merged.append(report)
-    return merged

@@ -165,7 +165,7 @@ def pytest_terminal_summary_of_errors(
     errors = terminalreporter.stats.get("error", [])
     if len(errors) < 2 or not _speaks_for_run(config):
         return (yield)
-    from pytest_agenteval.session.item_reports import merge_equal_errors
+    from pytest_agenteval.session.summary import merge_equal_errors
 
     terminalreporter.stats["error"] = merge_equal_errors(errors)
     try:

@@ -6,6 +6,7 @@ import os
 import shlex
 from collections import deque
 from collections.abc import Iterable, Iterator
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from pytest_agenteval.chat.models import transport_note
 from pytest_agenteval.graders.grader import asks_judges
 from pytest_agenteval.processes.startup import garbage_collection_paused
 from pytest_agenteval.records.plan import Model
+from pytest_agenteval.reports.causes import common_text, crash_place, likeness
 from pytest_agenteval.reports.junit_properties import MOST_LINE
 from pytest_agenteval.reports.run_screen import (
     MOST_LINES,
@@ -26,6 +28,7 @@ from pytest_agenteval.reports.run_screen import (
     unrecorded_lines,
 )
 from pytest_agenteval.reports.run_view import OFFLINE_NOTES
+from pytest_agenteval.session.item_reports import make_longrepr
 from pytest_agenteval.session.pytest_output import write_line, write_workflow_commands
 from pytest_agenteval.session.run_end import WIDE, RunEnd
 from pytest_agenteval.session.worker_messages import message_lines, not_tasks_lines
@@ -307,3 +310,37 @@ def _calibrations(end: RunEnd, width: int) -> Iterator[StyledLine]:
     for calibration in read_calibrations(end.folder):
         page = end.relative(page_path(end.folder, calibration["id"])) if end.info.is_saved else "not kept"
         yield from (*calibration_lines(calibration, str(page), width), StyledLine(""))
+
+
+MOST_NAMED = 5  # trials that are named below the error text that they share
+
+
+def merge_equal_errors(reports: list[Any]) -> list[Any]:
+    """Merge the error reports of trials that have the same text into one, which counts them.
+
+    Crashes at one place are merged too where their messages differ only in values: one traceback says all.
+    """
+    groups: dict[object, list[Any]] = {}
+    for report in reports:
+        of_trial = any(name == "agenteval.ending" for name, _ in getattr(report, "user_properties", ()))
+        groups.setdefault(_error_kind(str(report.longrepr)) if of_trial else id(report), []).append(report)
+    return [_merged(*group) if len(group) > 1 else group[0] for group in groups.values()]
+
+
+def _error_kind(text: str) -> object:
+    place = crash_place(text)
+    return (likeness(text.partition("\n")[0]).pattern, place) if place else text
+
+
+def _merged(first: Any, *others: Any) -> Any:
+    texts = [str(report.longrepr).rstrip("\n") for report in (first, *others)]
+    heads = common_text(text.partition("\n")[0] for text in texts)
+    names = [other.nodeid.rpartition("::")[2] for other in others[:MOST_NAMED]]
+    names += ["..."] if len(others) > MOST_NAMED else []
+    alike = "the same" if len({*texts}) == 1 else "like it"
+    text = f"{texts[0]}\n{alike} in {len(others)} more: {', '.join(names)}"
+    report = copy(first)
+    file, line, _ = first.location
+    in_short = f"{heads} ({pluralize(len(others) + 1, 'trial')})"
+    report.longrepr = make_longrepr(text, file, (line or 0) + 1, in_short)
+    return report
