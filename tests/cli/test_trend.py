@@ -64,6 +64,7 @@ def test_scores_come_oldest_first_and_a_changed_grader_is_told(two_runs: Agentev
         (("greeting",), "no run of the suite 'greeting' in .agenteval/runs; suites that were run: greetings"),
         (("--model", "claude"), "no such runs in .agenteval/runs; models of runs: scripted"),
         (("--results", "nowhere"), "there are no runs in nowhere yet"),
+        (("-o", "trend.pdf"), "trend.pdf: expected a file that ends in .html"),
     ],
 )
 def test_what_is_not_there_is_a_mistake_in_use(
@@ -89,3 +90,16 @@ def test_a_terminal_that_knows_no_blocks_gets_digits(
     printed = screen.getvalue().decode("ascii")
     assert ["all", "1.00", "|", "0.50"] in [line.split()[:4] for line in printed.splitlines()]
     assert "\\u" not in printed
+
+
+def test_a_page_and_a_document_can_be_written_at_once(two_runs: Agenteval, tmp_path: Path) -> None:
+    """The page's name is printed in the place of the table; its folder is made."""
+    page, document = tmp_path / "new" / "trend.html", tmp_path / "trend.json"
+
+    output = two_runs("trend", "-o", str(page), "--json", str(document))
+
+    assert (output.status, output.out, output.err) == (0, f"{page}\n", "")
+    assert "<h1>Trend of greetings</h1>" in page.read_text(encoding="utf-8")
+    assert json.loads(document.read_text(encoding="utf-8"))["suites"]
+    alone = two_runs("trend", "-o", str(page), "--json", "-")
+    assert json.loads(alone.out)["suites"]

@@ -435,6 +435,11 @@ def test_a_terminal_without_blocks_gets_plain_text(tmp_path: Path) -> None:
 
     assert printed.isascii()
     assert "0.75" in printed
+    for day in range(3, 21):
+        store(tmp_path, day, trials(ALL_HALF))
+    printed = text(trend(tmp_path, last=27), ascii_only=True)
+    assert printed.isascii()
+    assert "7977777" in printed
     assert "scale: a digit is a score in tenths" in printed
 
 

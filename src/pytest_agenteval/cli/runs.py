@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_agenteval.cli.console import (
     AGAIN_HELP,
@@ -44,8 +45,11 @@ from pytest_agenteval.store.run_folder import (
 )
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.tasks.file_names import holds_baseline
-from pytest_agenteval.text.errors import UsageMistake, nearest_names
+from pytest_agenteval.text.errors import UsageMistake, nearest_names, writing
 from pytest_agenteval.text.formatting import StyledLine, format_moment, pluralize
+
+if TYPE_CHECKING:
+    from pytest_agenteval.reports.trend import Trend
 
 YOUNG_DAYS, NEWEST = 14, 20
 UNITS = ("B", "kB", "MB", "GB", "TB")
@@ -230,6 +234,7 @@ def trend_arguments(parser: argparse.ArgumentParser) -> None:
     add("--last", type=positive_int, default=TREND_RUNS, metavar="N", help=f"how many of its runs (default: {TREND_RUNS})")  # fmt: skip  # noqa: E501
     add("--model", action="append", default=[], metavar="MODEL", help=MODEL_HELP + AGAIN_HELP)
     add("--variant", action="append", default=[], metavar="NAME", help=VARIANT_HELP + AGAIN_HELP)
+    add("-o", "--output", metavar="FILE", help="write it as a page with pictures, FILE.html")
     add_json_option(parser)
     add_results_option(parser)
 
@@ -239,6 +244,9 @@ def trend(args: argparse.Namespace) -> int:
     from pytest_agenteval.reports.trend import TrendDocument, last_runs, suite_names, trend_of
     from pytest_agenteval.reports.trend_screen import trend_lines
 
+    page = Path(args.output or "")
+    if args.output and (page.suffix.lower() != ".html" or page.is_dir()):
+        raise UsageMistake(f"{page}: expected a file that ends in .html")
     folders = whole_runs(Path(args.results))
     if not folders:
         raise UsageMistake(f"there are no runs in {args.results} yet")
@@ -254,10 +262,26 @@ def trend(args: argparse.Namespace) -> int:
     trends = [trend for trend in trends if trend.series]
     if not trends:
         raise UsageMistake(f"no such runs in {args.results}; {_known_models(folders)}")
+    document = TrendDocument(suites=tuple(trends))
+    if args.output:
+        _write_trend_page(page, trends)
+        if args.json:
+            write_document(args.json, document)
+        if args.json != STDOUT:
+            print(page)
+        return 0
     width, ascii_only = terminal_width(), not _knows_blocks()
-    parts = (trend_lines(trend, width, ascii_only) for trend in trends)
-    write_result(args.json, TrendDocument(suites=tuple(trends)), apart(parts))
+    write_result(args.json, document, apart(trend_lines(trend, width, ascii_only) for trend in trends))
     return 0
+
+
+def _write_trend_page(page: Path, trends: Sequence[Trend]) -> None:
+    # Imported here: few look at a page, and it brings jinja2.
+    from pytest_agenteval.reports.trend_page import write_trend_page
+
+    with writing(page):
+        page.parent.mkdir(parents=True, exist_ok=True)
+        write_trend_page(page, trends)
 
 
 def _known_models(folders: Sequence[RunFolder]) -> str:

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from datetime import datetime
-from typing import NamedTuple
 
 from pytest_agenteval.records.evidence import ROUNDING
 from pytest_agenteval.reports.comparison_text import format_change, format_p
 from pytest_agenteval.reports.last_step import ComparedChange
 from pytest_agenteval.reports.tables import GAP as COLUMN_GAP
 from pytest_agenteval.reports.tables import WIDEST_NAME, ReportTable, TableColumn, TableNote, table_lines
-from pytest_agenteval.reports.trend import BY_CHANCE, Change, Figures, Point, Series, Suspect, Suspects, Trend
+from pytest_agenteval.reports.trend import BY_CHANCE, Figures, Point, Series, Suspect, Suspects, Trend
+from pytest_agenteval.reports.trend_text import (
+    ARROWS,
+    TrendRow,
+    absence_texts,
+    change_text,
+    run_head,
+    run_mark,
+    run_moment,
+    trend_rows,
+    trend_title,
+)
 from pytest_agenteval.text.formatting import (
     INDENT,
     MOST_NAME,
@@ -20,7 +29,6 @@ from pytest_agenteval.text.formatting import (
     cell_width,
     format_ends,
     format_figure,
-    model_label,
     one_line,
     pad,
     pluralize,
@@ -34,8 +42,6 @@ LEVELS = "▁▂▃▄▅▆▇█"
 TENTHS = "0123456789"
 GAP, ASCII_GAP = "·", "."
 BREAK = "|"
-ARROWS = {"better": "▲ ", "worse": "▼ "}
-
 BLOCKS = LEVELS + GAP + "".join(ARROWS.values())
 """All characters that a terminal has to know, else the lines are of ASCII."""
 
@@ -45,112 +51,33 @@ ASCII_LEGEND = "a digit is a score in tenths: 0 below 0.10, 9 from 0.90 on; . no
 MOST_DRAWN, FEWEST_DRAWN = 24, 8
 """Runs of a series that are drawn, the newest ones: as many as have room beside names and figures."""
 
-MOST_ABSENCES = 3
-"""Runs that are left out of a series and named, the newest ones."""
-
 MOST_SUSPECTS = 5
 INNER = "    "
 
 
 def trend_lines(trend: Trend, width: int, ascii_only: bool = False) -> Iterator[StyledLine]:
     """Give a table for each series, then the suspects; ``ascii_only`` where blocks cannot be printed."""
+    has_lines = not ascii_only
     for series in trend.series:
-        absences = list(_absences(series))
+        absences = list(absence_texts(series))
         if series.points:
-            table = _SeriesTable(series, width, ascii_only).table(trend.suite, absences)
-            yield from table_lines(table, width)
+            table = _SeriesTable(series, width, ascii_only)
+            yield from table_lines(table.table(trend.suite, absences), width)
+            has_lines |= table.draws_lines
         else:
-            yield from wrapped_lines(_title(trend.suite, series), width, "bold", indent="")
+            yield from wrapped_lines(trend_title(trend.suite, series), width, "bold", indent="")
             for note in absences:
                 yield from wrapped_lines(note, width)
         yield StyledLine("")
     if trend.regraded:
         again = f"{pluralize(len(trend.regraded), 'run')} that graded trials again: no agent was tried"
         yield from wrapped_lines(f"left out: {again}", width, indent="")
-    yield from wrapped_lines(f"scale: {ASCII_LEGEND if ascii_only else LEGEND}", width, "dim", indent="")
-    yield StyledLine("")
-    yield from _suspect_lines(trend, width)
+    if has_lines:
+        yield from wrapped_lines(f"scale: {ASCII_LEGEND if ascii_only else LEGEND}", width, "dim", indent="")
+        yield StyledLine("")
+    yield from suspect_lines(trend, width)
     for problem in trend.odd:
         yield from wrapped_lines(printable(problem), width, "red", indent="")
-
-
-def _title(suite: str, series: Series) -> str:
-    who, note = model_label(series.model, series.variant), f": {series.note}" if series.note else ""
-    days = [f"{moment:%Y-%m-%d}" for point in series.points if (moment := _moment(point))]
-    when = f", {' to '.join(dict.fromkeys((days[0], days[-1])))}" if days else ""
-    return f"{suite} with {who}{note}: {pluralize(len(series.points), 'run')}{when}"
-
-
-def _absences(series: Series) -> Iterator[str]:
-    for absence in series.left_out[-MOST_ABSENCES:]:
-        yield f"left out: {printable(absence.run)}: {absence.why}"
-    if series.left_out:
-        runs = pluralize(len(series.left_out), "run")
-        yield f"left out in all: {runs} with less than half of the suite; --last N looks further back"
-
-
-class TrendRow(NamedTuple):
-    """A bucket, or all tasks: a figure for each run, and how the newest run compares with the one before.
-
-    ``first`` is the place of the first run that the newest one can be compared with.
-    """
-
-    name: str
-    figures: Sequence[Figures]
-    first: int = 0
-    step: ComparedChange | None = None
-
-    @property
-    def scores(self) -> list[float | None]:
-        return [each.score for each in self.figures]
-
-    @property
-    def ends(self) -> tuple[float | None, float | None]:
-        """The first and the last known score among runs that can be compared."""
-        known = [score for score in self.scores[self.first :] if score is not None]
-        return (known[0], known[-1]) if known else (None, None)
-
-    @property
-    def change(self) -> float | None:
-        """How far the score moved between these; None where it has fewer than two."""
-        known = [score for score in self.scores[self.first :] if score is not None]
-        return known[-1] - known[0] if len(known) > 1 else None
-
-    @property
-    def is_as_before(self) -> bool:
-        moved = [self.change, self.step.change if self.step else None]
-        known = [change for change in moved if change is not None]
-        return bool(known) and all(abs(change) < ROUNDING for change in known)
-
-
-def trend_rows(series: Series) -> tuple[TrendRow, list[TrendRow]]:
-    """Give the row of all tasks and those of buckets: worse ones first, then better ones, then how far moved.
-
-    A suite's only bucket has no row.
-    """
-    step, first = series.last_step, series.first_comparable
-    changes = {change.name: change for change in step.buckets} if step else {}
-    whole = TrendRow("all", [point.total for point in series.points], first, step.total if step else None)
-    # In the order of the newest run; buckets that it lacks come last.
-    names = dict.fromkeys(name for point in reversed(series.points) for name in point.buckets)
-    nothing = Figures(None, None)
-    buckets = [
-        TrendRow(
-            name, [point.buckets.get(name, nothing) for point in series.points], first, changes.get(name)
-        )
-        for name in names
-    ]
-    return whole, sorted(buckets, key=_importance) if len(buckets) > 1 else []
-
-
-def _importance(row: TrendRow) -> tuple[int, float]:
-    """What a verdict calls worse comes first, then what it calls better, then what fell, rose and stayed."""
-    verdict = row.step.verdict if row.step else ""
-    change = row.step.change if row.step and verdict in ARROWS else row.change
-    if change is None or (abs(change) < ROUNDING and verdict not in ARROWS):
-        return 4 if change is None else 5, 0.0
-    rank = {"worse": 0, "better": 1}.get(verdict, 2 if change < 0 else 3)
-    return rank, -abs(change)
 
 
 class _SeriesTable:
@@ -172,13 +99,18 @@ class _SeriesTable:
         longest = min(WIDEST_NAME, max(map(cell_width, ("bucket", *self._names))))
         self._room = width - len(INDENT) - longest
 
+    @property
+    def draws_lines(self) -> bool:
+        """Whether runs have no room for a figure each, and are characters of a line."""
+        return self._run_columns() is None
+
     def table(self, suite: str, absences: Sequence[str]) -> ReportTable:
         columns = self._run_columns()
         if columns is None:
             return self._many_runs(suite, absences)
         names = tuple(self._names)
-        notes = self._notes([_run_head(point) for point in self._points], absences)
-        return ReportTable(_title(suite, self._series), "bucket", names, (tuple(columns),), notes)
+        notes = self._notes([run_head(point) for point in self._points], absences)
+        return ReportTable(trend_title(suite, self._series), "bucket", names, (tuple(columns),), notes)
 
     def _run_columns(self) -> list[TableColumn] | None:
         """Give a column for each run, and what changed; None where these have no room."""
@@ -201,7 +133,7 @@ class _SeriesTable:
         return wider if _width_of(wider) <= self._room else list(columns)
 
     def _run_column(self, at: int, head: str) -> TableColumn:
-        mark = _mark(self._points[at])
+        mark = run_mark(self._points[at])
         scores = [row.scores[at] for row in self._rows]
         before = f"{BREAK} " if at in self._breaks else ""
         cells = [f"{before}{self._with_block(score)}" for score in scores]
@@ -264,7 +196,7 @@ class _SeriesTable:
         shown = f", the newest {len(drawn)} drawn" if len(drawn) < len(self._points) else ""
         numbers = [f"run {number}" for number in range(1, len(self._points) + 1)]
         notes = self._notes(numbers, absences, first=len(self._points) - len(drawn))
-        title = f"{_title(suite, self._series)}{shown}"
+        title = f"{trend_title(suite, self._series)}{shown}"
         return ReportTable(title, "bucket", names, (tuple(everything),), notes)
 
     def _head_lines(self, many: int) -> dict[str, str]:
@@ -274,9 +206,9 @@ class _SeriesTable:
         numbers = [str(at % 10) for at in range(first + 1, len(self._points) + 1)]
         heads = {"run": self._with_breaks(numbers, first)}
         drawn = self._points[first:]
-        if any(map(_mark, drawn)):
+        if any(map(run_mark, drawn)):
             gap = ASCII_GAP if self._ascii_only else GAP
-            heads["noted"] = self._with_breaks([_mark(point) or gap for point in drawn], first)
+            heads["noted"] = self._with_breaks([run_mark(point) or gap for point in drawn], first)
         return heads
 
     def _sparkline(self, scores: Sequence[float | None], many: int) -> str:
@@ -301,7 +233,7 @@ class _SeriesTable:
         if start > 0 and any(row.change is not None for row in self._rows):
             texts.append(f"scores count from {names[start]} on: before, graders or tasks were others")
         for name, point in list(zip(names, self._points, strict=True))[first:]:
-            parts = [*map(_change_text, point.changes), *([point.incomplete] if point.incomplete else [])]
+            parts = [*map(change_text, point.changes), *([point.incomplete] if point.incomplete else [])]
             if parts:
                 texts.append(f"{name}, {printable(point.run)}: {'; '.join(parts)}")
         return tuple(map(TableNote, (*texts, *absences)))
@@ -319,21 +251,9 @@ def _width_of(columns: Sequence[TableColumn]) -> int:
     return sum(max(map(cell_width, (column.title, *column.cells))) + COLUMN_GAP for column in columns)
 
 
-def _moment(point: Point) -> datetime | None:
-    try:
-        return datetime.fromisoformat(point.started_at).astimezone()
-    except ValueError:
-        return None
-
-
-def _run_head(point: Point) -> str:
-    moment = _moment(point)
-    return f"{moment:%d %b %H:%M}" if moment else one_line(point.run, MOST_NAME)
-
-
 def _head_choices(points: Sequence[Point]) -> Iterator[list[str]]:
     """Give headings for runs, longer ones first: day and time, the day or the time alone, a number."""
-    moments = [moment for point in points if (moment := _moment(point))]
+    moments = [moment for point in points if (moment := run_moment(point))]
     if len(moments) == len(points):
         for form in ("%d %b %H:%M", "%d %b", "%H:%M", "%H:%M:%S"):
             heads = [format(moment, form) for moment in moments]
@@ -356,21 +276,7 @@ def _with_breaks(marks: Sequence[str], breaks: Collection[int]) -> str:
     return "".join(f"{BREAK}{mark}" if at in breaks else mark for at, mark in enumerate(marks))
 
 
-def _mark(point: Point) -> str:
-    """Give the character that marks a run, that of its most important note; empty without a note."""
-    if point.breaks_line:
-        return "!"
-    if any(change.what == "prompt" for change in point.changes):
-        return "p"
-    return "+" if point.changes else "~" if point.incomplete else ""
-
-
-def _change_text(change: Change) -> str:
-    spoilt = "" if change.comparable else ", scores before and after are not comparable"
-    return f"{change.what} {change.before} -> {change.after} ({pluralize(change.tasks, 'task')}){spoilt}"
-
-
-def _suspect_lines(trend: Trend, width: int) -> Iterator[StyledLine]:
+def suspect_lines(trend: Trend, width: int) -> Iterator[StyledLine]:
     """Give the suspect tasks by kind of evidence; kinds without any share one line."""
     suspects, none = trend.suspects, []
     runs = pluralize(len(trend.runs), "run")
