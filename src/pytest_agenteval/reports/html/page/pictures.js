@@ -1,8 +1,9 @@
 // Pictures as SVG: score against cost and time, how task scores are spread, and the course of one trial.
 //
-//   <${ScoreAgainst} sides=${INDEX.sides} old=${INDEX.old} />        one point a side, from its FIGURES
-//   <${Distribution} index=${INDEX} old=${0} new=${1} />             two sides; old and new null: each side
-//   <${Waterfall} trial=${trial} />                                  a trial as `readTrial` gives it
+//   <${SuitePictures} index=${INDEX} old=${INDEX.old} />     both of the next two, for each suite
+//   <${ScoreAgainst} sides=${sides} old=${0} />              a point a side, from its figures
+//   <${Distribution} index=${INDEX} old=${0} new=${1} />     two sides; old and new null: each side
+//   <${Waterfall} trial=${trial} />                          a trial as `readTrial` gives it
 //
 // Each has one tab stop: arrow keys go from mark to mark, and what is marked is written below, as it is where the
 // mouse points. A table beside it has the same figures.
@@ -28,7 +29,7 @@ function ticksUpTo(high, most) {
 }
 
 // A drawing that knows its width and which of its marks is looked at. `draw(width, at)` gives its height and its
-// parts; a part with `data-mark` is a mark, whose words are `marks[number]`.
+// parts, and perhaps a note; a part with `data-mark` is a mark, whose words are `marks[number]`.
 class Picture extends Component {
   constructor(props) {
     super(props);
@@ -58,11 +59,11 @@ class Picture extends Component {
   }
 
   render({label, marks, draw, hint}, {width, at}) {
-    const wide = width || 640, seen = at < marks.length ? at : -1, {height, parts} = draw(wide, seen);
+    const wide = width || 640, seen = at < marks.length ? at : -1, {height, parts, note} = draw(wide, seen);
     return html`<div class="picture" ref=${(box) => { if (box) this.box = box; }}>
       <svg viewBox=${`0 0 ${wide} ${height}`} role="img" aria-label=${label} tabindex="0" onKeyDown=${this.onKey}
         onMouseOver=${this.point} onMouseLeave=${this.leave} onBlur=${this.leave}>${parts}</svg>
-      <p class="readout" role="status">${seen >= 0 ? marks[seen] : html`<span class="dim">${hint}</span>`}</p></div>`;
+      <p class="readout" role="status">${seen >= 0 ? marks[seen] : html`<span class="dim">${hint}</span>`}</p>${note && html`<p class="note">${note}</p>`}</div>`;
   }
 }
 
@@ -80,8 +81,8 @@ const MEASURES = {
   __proto__: null,
   cost: {words: 'cost', value: (figures) => figures.usd, unknown: (figures) => figures.usd_unknown, text: money, tick: (usd) => `$${Number(usd.toPrecision(2))}`, isSum: true},
   tokens: {words: 'tokens', value: (figures) => figures.tokens, unknown: (figures) => figures.tokens_unknown, text: short, isSum: true},
-  wall: {words: 'wall time', value: (figures) => figures.wall, text: duration},
-  seconds: {words: "agents' time", value: (figures) => figures.seconds, text: duration, isSum: true},
+  wall: {words: 'wall time', value: (figures) => figures.wall, unknown: (figures) => figures.wall_unknown, text: duration},
+  seconds: {words: 'agents’ time', value: (figures) => figures.seconds, unknown: (figures) => figures.seconds_unknown, text: duration, isSum: true},
 };
 
 function measured({value, unknown}, {figures}) {
@@ -89,6 +90,7 @@ function measured({value, unknown}, {figures}) {
   return unknown?.(figures) || !hasValue(known) ? null : known;
 }
 
+const isOld = ({number, side}, old) => side.isOld ?? number === old;
 const trialsOf = ({trials, errored}) => trials + errored;
 const ROOM = {left: 40, right: 16, top: 12, bottom: 40};
 
@@ -113,9 +115,10 @@ function markEfficient(points) {
 
 const overlap = (a, b) => Math.max(0, Math.min(a.x + a.w, b.x + b.w) - Math.max(a.x, b.x)) * Math.max(0, Math.min(a.y + a.h, b.y + b.h) - Math.max(a.y, b.y));
 
-// Each label goes where it covers nothing: beside its point, else above or below, else further off with a line.
+// Each label goes where it covers nothing: beside its point, else above or below, else further off with a line, else
+// across the bar of an interval. Where even that has no room there is none, and the point is named below.
 function placeLabels(points, frame) {
-  const taken = points.flatMap(({px, py, top, bottom}) => [{x: px - 6, y: py - 6, w: 12, h: 12}, {x: px - 2, y: top, w: 4, h: bottom - top}]);
+  const taken = points.map(({px, py}) => ({x: px - 6, y: py - 6, w: 12, h: 12})), bars = points.map(({px, top, bottom}) => ({x: px - 2, y: top, w: 4, h: bottom - top}));
   const height = 15, gap = 9;
   return points.map((point) => {
     const {px, py, words} = point, w = textWidth(words), at = (x, y, far) => ({x, y, w, h: height, far});
@@ -126,7 +129,7 @@ function placeLabels(points, frame) {
     }
     const fits = (spot) => spot.x >= frame.x && spot.x + w <= frame.x + frame.w && spot.y >= 0 && spot.y + height <= frame.y + frame.h
       && taken.every((other) => overlap(spot, other) < 1);
-    const spot = spots.find(fits);
+    const spot = spots.find((each) => fits(each) && bars.every((bar) => overlap(each, bar) < 1)) ?? spots.find(fits);
     if (spot) taken.push(spot);
     return {...point, spot};
   });
@@ -155,19 +158,20 @@ function drawScores(points, efficient, measure, title, width, at, old) {
   const height = Math.round(clamped(width * 0.46, 230, 360)), {ticks, place, log} = scaleOf(points.map((point) => point.x), width);
   const [low, high] = scoreRange(points), bottom = height - ROOM.bottom, y = (score) => bottom - ((bottom - ROOM.top) * (clamped(score, low, high) - low)) / (high - low);
   const placed = placeLabels(points.map((point) => ({...point, px: place(point.x), py: y(point.score), top: y(point.high ?? point.score), bottom: y(point.low ?? point.score),
-    words: shortened(plain(point.side.label)) + (point.number === old ? ' (old)' : '')})), {x: ROOM.left, y: 0, w: width - ROOM.left, h: bottom});
+    words: shortened(plain(point.side.label)) + (isOld(point, old) ? ' (old)' : '')})), {x: ROOM.left, y: 0, w: width - ROOM.left, h: bottom});
   const line = efficient.map((point, number) => (number ? `H${place(point.x)}V${y(point.score)}` : `M${place(point.x)} ${y(point.score)}`)).join('');
   const steps = Math.round((high - low) / 0.1), every = steps > 5 ? 2 : 1, levels = Array.from({length: steps + 1}, (_, number) => low + number / 10).filter((_, number) => number % every === 0);
   const parts = html`<g class="grid">${levels.map((level) => html`<line x1=${ROOM.left} x2=${width - ROOM.right} y1=${y(level)} y2=${y(level)} /><text x=${ROOM.left - 8} y=${y(level) + 4} text-anchor="end">${fixed(level, 1)}</text>`)}
       ${ticks.map((tick) => html`<line x1=${place(tick)} x2=${place(tick)} y1=${bottom} y2=${bottom + 4} /><text x=${place(tick)} y=${bottom + 17} text-anchor="middle">${(measure.tick ?? measure.text)(tick)}</text>`)}
       <text x=${width - ROOM.right} y=${height - 4} text-anchor="end">${title}${log ? ', logarithmic' : ''}</text><text x="0" y=${height - 4}>score, 95 %</text></g>
     ${efficient.length > 1 && html`<path class="frontier" d=${`${line}H${width - ROOM.right}`} />`}
-    ${placed.map((point, number) => html`<g key=${point.number} class=${`spot ${point.efficient ? 'efficient' : ''} ${point.number === old ? 'old' : ''} ${at === number ? 'seen' : ''}`} data-mark=${number}>
+    ${placed.map((point, number) => html`<g key=${point.number} class=${`spot ${point.efficient ? 'efficient' : ''} ${at === number ? 'seen' : ''}`} data-mark=${number}>
       ${point.spot?.far && html`<line class="leader" x1=${point.px} y1=${point.py} x2=${point.spot.x > point.px ? point.spot.x - 3 : point.spot.x + point.spot.w + 3} y2=${point.spot.y + 8} />`}
       <line class="reach" x1=${point.px} x2=${point.px} y1=${point.top} y2=${point.bottom} />
       <circle class="halo" cx=${point.px} cy=${point.py} r="14" /><circle class="point" cx=${point.px} cy=${point.py} r="5" />
       ${point.spot && html`<text x=${point.spot.x} y=${point.spot.y + 12}>${point.words}</text>`}</g>`)}`;
-  return {height, parts};
+  const unnamed = placed.filter(({spot}) => !spot);
+  return {height, parts, note: unnamed.length > 0 && `without a label: ${sideNames(unnamed)}`};
 }
 
 const listed = (names) => (names.length < 2 ? names.join('') : `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`);
@@ -213,27 +217,37 @@ const BINS = 10;
 const binOf = (score) => clamped(Math.floor(score * BINS + 1e-9), 0, BINS - 1);
 const binWords = (bin) => (bin === BINS - 1 ? '0.9 to 1' : `${fixed(bin / BINS, 1)} to below ${fixed((bin + 1) / BINS, 1)}`);
 
-function spreadOf(index, number) {
-  const scores = index.tasks.map((task) => task.sides[number]).filter(Boolean).map((side) => side.score);
+function spreadOf(side, number, scores) {
   const known = scores.filter(hasValue), bins = Array(BINS).fill(0);
   for (const score of known) bins[binOf(score)] += 1;
-  return {number, side: index.sides[number], bins, tasks: known.length, unscored: scores.length - known.length, full: known.filter((score) => score > 1 - 1e-9).length, none: known.filter((score) => Math.abs(score) < 1e-9).length};
+  return {number, side, bins, tasks: known.length, unscored: scores.length - known.length, full: known.filter((score) => score > 1 - 1e-9).length, none: known.filter((score) => Math.abs(score) < 1e-9).length};
 }
+
+// The scores of the tasks that a side has tried, of all suites or of one lane.
+const scoresOf = (index, number, lane) => index.tasks.filter((task) => (lane === undefined || task.suite === lane) && task.sides[number]?.trials.length).map((task) => task.sides[number].score);
 
 function binFacts({bins, full, none}, bin) {
   const ends = bin === BINS - 1 && full && full < bins[bin] ? `, ${count(full)} of them 1.00` : bin === 0 && none && none < bins[bin] ? `, ${count(none)} of them 0.00` : '';
   return `${plural(bins[bin], 'task')} at ${binWords(bin)}${ends}`;
 }
 
+function spreadHead(spread, wide, old) {
+  const {tasks, unscored, side: {label, figures: {score, mark}}} = spread;
+  return {
+    name: shortened(plain(label), Math.floor(wide / 12)) + (isOld(spread, old) ? ' (old)' : ''),
+    facts: [plural(tasks, 'task'), hasValue(score) && `mean ${figure(score)}${mark}`, unscored && `${count(unscored)} without a score`].filter(Boolean).join(', '),
+  };
+}
+
 // One below the other, so that what moved is seen; from four sides on as many beside each other as have room.
 function drawSpreads(spreads, width, at, old) {
   const columns = spreads.length < 4 ? 1 : clamped(Math.floor(width / 230), 1, spreads.length), gap = 24, wide = (width - gap * (columns - 1)) / columns;
-  const bars = columns === 1 && spreads.length < 3 ? 78 : 56, head = columns === 1 ? 0 : 15, panel = bars + head + 58, most = Math.max(1, ...spreads.flatMap((spread) => spread.bins)), step = wide / BINS;
+  const heads = spreads.map((spread) => spreadHead(spread, wide, old)), head = heads.some(({name, facts}) => textWidth(name, '600 12px') + textWidth(facts, '11.5px') + 12 > wide) ? 15 : 0;
+  const bars = columns === 1 && spreads.length < 3 ? 78 : 56, panel = bars + head + 58, most = Math.max(1, ...spreads.flatMap((spread) => spread.bins)), step = wide / BINS;
   const parts = spreads.map((spread, place) => {
-    const left = (place % columns) * (wide + gap), top = Math.floor(place / columns) * panel, base = top + head + 36 + bars, {score, mark} = spread.side.figures;
-    const facts = [`${count(spread.tasks)} task${spread.tasks === 1 ? '' : 's'}`, hasValue(score) && `mean ${figure(score)}${mark}`, spread.unscored && `${count(spread.unscored)} without a score`].filter(Boolean).join(', ');
-    const name = shortened(plain(spread.side.label), Math.floor(wide / 12)) + (spread.number === old ? ' (old)' : '');
-    return html`<g key=${spread.number} class=${`spread ${spread.number === old ? 'old' : ''}`}>
+    const left = (place % columns) * (wide + gap), top = Math.floor(place / columns) * panel, base = top + head + 36 + bars, {score} = spread.side.figures;
+    const {name, facts} = heads[place];
+    return html`<g key=${spread.number} class=${`spread ${isOld(spread, old) ? 'old' : ''}`}>
       <text class="name" x=${left} y=${top + 13}>${name}</text><text class="facts" x=${head ? left : left + textWidth(name, '600 12px') + 10} y=${top + 13 + head}>${facts}</text>
       <line class="base" x1=${left} x2=${left + wide} y1=${base + 0.5} y2=${base + 0.5} />
       ${spread.bins.map((tasks, bin) => { const high = (bars * tasks) / most, x = left + bin * step, mark = place * BINS + bin; return html`<g class=${at === mark ? 'seen' : ''} data-mark=${mark}>
@@ -247,15 +261,42 @@ function drawSpreads(spreads, width, at, old) {
 
 function Distribution({index, old, new: newer}) {
   const numbers = hasValue(old) && hasValue(newer) && old !== newer ? [old, newer] : index.sides.map((_, number) => number);
-  const spreads = numbers.map((number) => spreadOf(index, number)).filter((spread) => spread.tasks);
+  return html`<${Spreads} spreads=${numbers.map((number) => spreadOf(index.sides[number], number, scoresOf(index, number)))} old=${old} />`;
+}
+
+function Spreads({spreads: all, old}) {
+  const spreads = all.filter((spread) => spread.tasks), most = ({bins}) => bins.indexOf(Math.max(...bins));
   if (!spreads.length) return html`<p class="dim">No task has a score.</p>`;
   const marks = spreads.flatMap((spread) => spread.bins.map((_, bin) => html`<b>${plain(spread.side.name || spread.side.label)}</b> ${binFacts(spread, bin)}`));
-  const most = (spread) => spread.bins.indexOf(Math.max(...spread.bins));
   return html`<figure class="figure distribution"><figcaption><b>Task scores</b> <span class="dim">how many tasks score how much</span></figcaption>
     <${Picture} label=${`Task scores: ${spreads.map((spread) => `${plain(spread.side.label)}: most, ${binFacts(spread, most(spread))}`).join('; ')}`} marks=${marks}
       draw=${(width, at) => drawSpreads(spreads, width, at, spreads.length > 1 ? old : null)} hint="A bar is a tenth of the scale, ▲ the mean." />
     <${FigureTable} caption="tasks by score" heads=${['score', ...spreads.map((spread) => plain(spread.side.label))]} rows=${Array.from({length: BINS}, (_, bin) => [binWords(bin), ...spreads.map((spread) => count(spread.bins[bin]))])} />
   </figure>`;
+}
+
+// ---- both, suite by suite: scores of different suites are on scales of their own
+
+const MOST_SUITES = 4;
+
+// A suite's figures side by side; where its models have rows of their own, each of them with each side.
+function suiteSides({suites, sides}, name, old) {
+  const lanes = suites.flatMap((suite, lane) => (suite.suite === name ? [lane] : []));
+  return lanes.flatMap((lane) => sides.map((side, number) => {
+    const who = lanes.length > 1 ? suites[lane].who : '', words = (text) => [who, sides.length > 1 || !who ? text : ''].filter(Boolean).join(' ');
+    return {label: words(side.label), name: words(side.name), figures: suites[lane].sides[number], isOld: number === old && sides.length > 1, lane, number};
+  })).filter(({figures}) => figures);
+}
+
+class SuitePictures extends Component {
+  render({index, old}, {all}) {
+    const names = [...new Set(index.suites.map(({suite}) => suite))], shown = all ? names : names.slice(0, MOST_SUITES);
+    return html`${shown.map((name) => {
+      const sides = suiteSides(index, name, old), spreads = sides.map((side, at) => spreadOf(side, at, scoresOf(index, side.number, side.lane)));
+      return html`<section class="of-suite" key=${name} aria-label=${plain(name)}>${names.length > 1 && html`<h3>${plain(name)}</h3>`}
+        <div class="pictures">${sides.length > 1 && html`<${ScoreAgainst} sides=${sides} old=${null} />`}<${Spreads} spreads=${spreads} old=${null} /></div></section>`;
+    })}${names.length > shown.length && html`<button class="more" onClick=${() => this.setState({all: true})}>${plural(names.length - shown.length, 'more suite')}</button>`}`;
+  }
 }
 
 // ---- the course of a trial
