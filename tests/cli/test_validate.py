@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from pytest_agenteval.cli.main import main
@@ -93,6 +95,42 @@ def test_every_problem_of_every_file_is_printed(pytester: pytest.Pytester, in_pr
         "1 task, 2 files with problems",
     ]
     assert "Traceback" not in output.out + output.err
+
+
+def test_without_a_path_only_evals_are_imported(pytester: pytest.Pytester, in_process: Agenteval) -> None:
+    """Unit tests may need what is not there; suites in modules, and tasks without a suite, are seen.
+
+    pytest's own rootdir stays: shared fixtures are found there.
+    """
+    broken = "raise RuntimeError('a database is needed')\n"
+    module = f"from pytest_agenteval import suite\n\nkind = suite('kind', tasks=[{task('k')!r}])\n"
+    start = task("one", input={"content": "x", "base_fixture": "shared"})
+    files = {
+        "tests/conftest.py": broken,
+        "tests/test_unit.py": "import pytest_agenteval\n",
+        "evals/suite.yaml": suite(),
+        "evals/deep/one.json": start,
+        "evals/deep/suite.yaml": suite(name="deep"),
+        "fixtures/shared/a.md": "x",
+        "loose/b.json": task("b"),
+        "more/test_kinds.py": module,
+    }
+    write(pytester.path, files)
+
+    output = in_process("validate")
+
+    lines = output.out.splitlines()
+    assert lines == [
+        "loose/b.json looks like a task, but no suite.yaml rules its folder",
+        "2 tasks, 0 files with problems",
+    ], output
+    assert "RuntimeError" in in_process("validate", ".").err
+
+    # With nothing but modules there is no file to go by: pytest collects as it does.
+    for name in ("evals", "loose"):
+        shutil.rmtree(pytester.path / name)
+    (pytester.path / "tests/conftest.py").unlink()
+    assert in_process("validate").out == "1 task, 0 files with problems\n"
 
 
 def test_graders_of_conftests_are_known(pytester: pytest.Pytester, in_process: Agenteval) -> None:

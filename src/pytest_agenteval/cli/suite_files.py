@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from fnmatch import fnmatch
 from pathlib import Path
 
 from pytest_agenteval.loop.promotion import SuiteTask
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.session.planning.suites import Suites, SuiteSearch, read_suite, tasks_of_suite
 from pytest_agenteval.tasks.documents import short_path
-from pytest_agenteval.tasks.file_names import SUITE_NAMES, find_suite
+from pytest_agenteval.tasks.file_names import SUITE_NAMES, find_suite, is_calibration_name
 from pytest_agenteval.tasks.load import load_suite
 from pytest_agenteval.tasks.suite_spec import Suite
 from pytest_agenteval.text.errors import ProblemsFound, UsageMistake, did_you_mean
@@ -65,6 +66,51 @@ def suites_meant(name: str | None) -> list[SuiteFile]:
 def _suites_below(folder: Path) -> list[SuiteFile]:
     suites = ((file, read_suite(file, Path.cwd())) for file in SuiteSearch(folder).collected)
     return [SuiteFile(file, suite) for file, suite in suites if suite is not None]
+
+
+class EvalPlaces(FrozenValue, frozen=True):
+    """Where evals lie: folders of suites, and calibrations and modules with suites outside of these.
+
+    ``others`` are JSON and YAML files that lie outside too; ``options`` of pytest let it look from here.
+    """
+
+    places: tuple[Path, ...] = ()
+    others: tuple[Path, ...] = ()
+    options: tuple[str, ...] = ()
+
+
+def evals_below(folder: Path) -> EvalPlaces:
+    """Find what pytest has to collect to find all evals that a bare ``pytest`` in this folder would.
+
+    No other test, and no conftest of other tests, has to be imported then. Nothing is given where there are
+    no suites' files, and where pytest cannot read its settings.
+    """
+    search = SuiteSearch(folder)
+    suites = {file.parent for file in search.collected}
+    if search.config is None or not suites:
+        return EvalPlaces()
+    places = [each for each in sorted(suites) if suites.isdisjoint(each.parents)]
+    others: list[Path] = []
+    modules = search.config.getini("python_files")
+    for file in search.files(lambda name: name.endswith((".json", ".yaml", ".yml", ".py"))):
+        if not suites.isdisjoint(file.parents):
+            continue
+        if file.suffix == ".py":
+            is_test = any(fnmatch(file.name, pattern) for pattern in modules)
+            places += [file] if is_test and _may_hold_suite(file) else []
+        elif is_calibration_name(file):
+            places.append(file)
+        else:
+            others.append(file)
+    return EvalPlaces(tuple(places), tuple(others), (f"--rootdir={search.config.rootpath}",))
+
+
+def _may_hold_suite(module: Path) -> bool:
+    try:
+        text = module.read_bytes()
+    except OSError:
+        return True  # pytest says why
+    return b"pytest_agenteval" in text and b"uite" in text
 
 
 def one_suite(named: str) -> SuiteFile:

@@ -27,7 +27,7 @@ from pytest_agenteval.cli.console import (
     write_result,
     write_text,
 )
-from pytest_agenteval.cli.suite_files import places_meant, suites_meant
+from pytest_agenteval.cli.suite_files import EvalPlaces, evals_below, places_meant, suites_meant
 from pytest_agenteval.loop.contamination import Leak, LeakKind, LeaksDocument, prompt_leaks
 from pytest_agenteval.loop.improve.repository import GitFailed, Repository
 from pytest_agenteval.loop.todays_tasks import suite_with_tasks
@@ -35,6 +35,7 @@ from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.registry.registration import get_registry
 from pytest_agenteval.reports.audit_report import Audit, audit_lines, audit_markdown, audit_of
 from pytest_agenteval.session.inner_pytest import pytest_here
+from pytest_agenteval.session.stash import uncollected_key
 from pytest_agenteval.session.worker_messages import uncollected_files, unknown_promoted
 from pytest_agenteval.store.run_documents import RunAudit
 from pytest_agenteval.store.run_reader import load_run
@@ -49,7 +50,7 @@ INTERNAL_ERROR = pytest.ExitCode.INTERNAL_ERROR
 
 
 def validate_arguments(parser: argparse.ArgumentParser) -> None:
-    place = "a folder with task files, or one such file; by default what `pytest` collects here"
+    place = "a folder with task files, or one such file; by default all suites that `pytest` would find here"
     parser.add_argument("paths", nargs="*", metavar="PATH", help=place)
     add_json_option(parser)
 
@@ -111,9 +112,13 @@ class ValidationDocument(Document, frozen=True, kw_only=True):
 
 
 class _CollectionListener:
-    """A pytest plugin that records what was collected, what could not be, and what was passed over."""
+    """A pytest plugin that records what was collected, what could not be, and what was passed over.
 
-    def __init__(self) -> None:
+    ``others`` are files that pytest does not see, which may be meant as tasks.
+    """
+
+    def __init__(self, others: Iterable[Path] = ()) -> None:
+        self._others = others
         self.tasks: set[tuple[str, str]] = set()
         self.calibrations = 0
         self.texts: list[str] = []
@@ -155,6 +160,7 @@ class _CollectionListener:
         for wrong in unknown_promoted(session.config):
             self.texts.append(str(wrong))
             self.problems += wrong.problems
+        session.config.stash.setdefault(uncollected_key, []).extend(self._others)
         self.hints = uncollected_files(session.config)
         self.broken = tuple(get_registry(session.config).broken_benchmarks)
 
@@ -178,10 +184,13 @@ class _CollectionListener:
 def _collect_files(paths: Sequence[str]) -> tuple[int, _CollectionListener]:
     """Let pytest collect everything below the paths, in this process; nothing is run or printed.
 
-    For a mistake in use, status 4, pytest prints why. Ctrl-C raises KeyboardInterrupt.
+    Without a path these are the suites below this folder. For a mistake in use, status 4, pytest prints why.
+    Ctrl-C raises KeyboardInterrupt.
     """
-    listener = _CollectionListener()
-    status, output = pytest_here(("--collect-only", "--continue-on-collection-errors", *paths), listener)
+    evals = EvalPlaces() if paths else evals_below(Path.cwd())
+    listener = _CollectionListener(evals.others)
+    options = ("--collect-only", "--continue-on-collection-errors", *evals.options)
+    status, output = pytest_here((*options, *(paths or map(str, evals.places))), listener)
     if listener.interrupted:
         # An interrupted collection must not report that there are no problems.
         raise KeyboardInterrupt

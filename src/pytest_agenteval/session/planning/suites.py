@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import redirect_stderr
 from glob import iglob
 from pathlib import Path
@@ -282,6 +282,10 @@ class _SettingsReader:
         return 0
 
 
+def is_suite_name(name: str) -> bool:
+    return name in SUITE_NAMES
+
+
 class SuiteSearch:
     """The suite files below a folder, in order: first those that a bare ``pytest`` in it would collect.
 
@@ -296,13 +300,14 @@ class SuiteSearch:
         with redirect_stderr(io.StringIO()):
             pytest_here(("--noconftest", str(folder)), reader)
         self.config = config = reader.config  # None where pytest cannot read its settings
-        collected: list[Path] = []
+        places: list[Path] = []
         if config is not None and folder == config.rootpath:
             for pattern in config.getini("testpaths"):
-                for name in sorted(iglob(pattern, root_dir=folder, recursive=True)):
-                    collected += self._below(folder / name)
-        self.all = list(dict.fromkeys((*collected, *self._below(folder))))
+                places += (folder / name for name in sorted(iglob(pattern, root_dir=folder, recursive=True)))
+        collected = list(self._below(places, is_suite_name))
+        self.all = list(dict.fromkeys((*collected, *self._below([folder], is_suite_name))))
         self.collected = list(dict.fromkeys(collected)) or self.all
+        self._places = places if collected else [folder]
 
     @property
     def rootdir(self) -> Path | None:
@@ -312,14 +317,18 @@ class SuiteSearch:
         has_settings = config.inipath is not None or (config.rootpath / "setup.py").is_file()
         return config.rootpath if has_settings else None
 
-    def _below(self, folder: Path) -> Iterator[Path]:
-        for place, folders, files in os.walk(folder):
+    def files(self, is_meant: Callable[[str], bool]) -> Iterator[Path]:
+        """Give the files with such names that a bare ``pytest`` in the folder would see, in order."""
+        return self._below(self._places, is_meant)
+
+    def _below(self, places: Iterable[Path], is_meant: Callable[[str], bool]) -> Iterator[Path]:
+        for place, folders, files in (each for top in places for each in os.walk(top)):
             inner = [Path(place, name) for name in sorted(folders) if not is_set_aside_folder(name)]
             if (config := self.config) is not None:
                 ignore = config.hook.pytest_ignore_collect
                 inner = [each for each in inner if not ignore(collection_path=each, config=config)]
             folders[:] = [each.name for each in inner]
-            yield from (Path(place, name) for name in sorted(files) if name in SUITE_NAMES)
+            yield from (Path(place, name) for name in sorted(files) if is_meant(name))
 
 
 def read_suite(file: Path, top: Path) -> Suite | None:
