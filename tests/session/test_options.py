@@ -32,7 +32,8 @@ Every option can be said in three places; the first that says anything decides: 
 environment, and `[tool.agenteval]` in `pyproject.toml`. What a suite's `defaults` or a task say comes
 after them. Relative paths start from the working folder, those in `pyproject.toml` from that file. A
 value that cannot be obeyed ends the run with exit status 4 before anything is tried, and names the place
-where it stands. Lists are comma lists; in `pyproject.toml` they may be lists of texts.
+where it stands. A variable whose name is nearly that of an option is not read, and a line says so. Lists
+are comma lists; in `pyproject.toml` they may be lists of texts.
 
 <!-- Made by `python -m tests.session.test_options`. -->
 """

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from fnmatch import fnmatch
+from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.session.settings_reading import read_settings
+import pytest_agenteval
+from pytest_agenteval.session.settings_reading import misspelt_variables, read_settings
 from pytest_agenteval.text.errors import UsageMistake
 from tests.suites import collected_ids, run, suite, task, write
 
@@ -184,3 +187,29 @@ def test_with_workers_the_controller_says_it_once(
     assert not any(word in printed for word in ("Traceback", "INTERNALERROR", "crashed"))
     assert list((pytester.path / "temporary").iterdir()) == []
     assert not (pytester.path / ".agenteval").exists()
+
+
+@pytest.mark.parametrize(("workers", "quiet"), [(0, ()), (0, ("-q",)), (2, ())])
+def test_a_misspelt_variable_is_named_once_with_the_nearest(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, workers: int, quiet: tuple[str, ...]
+) -> None:
+    """A budget that is not read costs money; names that are not alike are of plugins and benchmarks."""
+    write(pytester.path, {"evals/suite.yaml": suite(), "evals/a.json": task("a")})
+    for name in ("MODLE", "MODEL_FOLDER", "PROMPTS", "TOOLS_BASE_SHOP", "SHOP_LEVEL"):
+        monkeypatch.setenv(f"AGENTEVAL_{name}", "x")
+
+    result = run(pytester, "evals", *quiet, workers=workers)
+
+    told = [line for line in result.outlines if "not read" in line]
+    hint = "the variable AGENTEVAL_MODLE is not read: did you mean AGENTEVAL_MODEL?"
+    assert [line.removeprefix("agenteval: ") for line in told] == [hint]
+
+
+def test_variables_of_ours_are_not_taken_for_misspelt_ones() -> None:
+    """Each that the package names is an option's or known; one in small letters is not read."""
+    source = Path(pytest_agenteval.__file__).parent
+    texts = "\n".join(path.read_text("utf-8") for path in source.rglob("*.py"))
+    ours = set(re.findall(r"\bAGENTEVAL_[A-Z_]+[A-Z]\b", texts)) - {"AGENTEVAL_NAME"}
+
+    assert list(misspelt_variables(dict.fromkeys(ours, "x"))) == []
+    assert [line.split()[2] for line in misspelt_variables({"agenteval_model": "x"})] == ["agenteval_model"]

@@ -79,6 +79,30 @@ def _raw_values(
             yield row, RawValue(project[row.name], f"{PROJECT}.{row.name}", root)
 
 
+# Our variables that are no options: those that agents, coding agents and processes of ours are given.
+_GIVEN = frozenset(
+    f"AGENTEVAL_{name}"
+    for name in (
+        *("BESIDE", "CODING_AGENT", "FEEDBACK", "IMPROVEMENT", "MCP_URL", "OUT", "PROMPTS", "ROUND"),
+        *("RUN_FOLDER_TO", "SERVER", "STARTED_BY", "TASK"),
+    )
+)
+# A name that is less alike than this may be another plugin's, a benchmark's or a conftest's.
+_ALIKE = 0.8
+
+
+def misspelt_variables(environ: Mapping[str, str]) -> Iterator[str]:
+    """Name the variables that are nearly called like one of ours, and are not read."""
+    import difflib
+
+    known = [row.variable for row in Settings.rows() if row.variable]
+    for name in sorted(environ):
+        if name.upper().startswith("AGENTEVAL_") and name not in known and name not in _GIVEN:
+            near = difflib.get_close_matches(name.upper()[10:], [each[10:] for each in known], 1, _ALIKE)
+            if near:
+                yield f"the variable {name} is not read: did you mean AGENTEVAL_{near[0]}?"
+
+
 def without_workers(config: pytest.Config) -> None:
     """Keep xdist from starting workers in a dry run, which runs nothing."""
     row = Settings.dry_run

@@ -31,7 +31,8 @@ from pytest_agenteval.reports.run_view import OFFLINE_NOTES
 from pytest_agenteval.session.item_reports import make_longrepr
 from pytest_agenteval.session.pytest_output import write_line, write_workflow_commands
 from pytest_agenteval.session.run_end import WIDE, RunEnd
-from pytest_agenteval.session.worker_messages import message_lines, not_tasks_lines
+from pytest_agenteval.session.settings_reading import misspelt_variables
+from pytest_agenteval.session.worker_messages import is_header_hidden, message_lines, not_tasks_lines
 from pytest_agenteval.store.run_documents import RunAudit
 from pytest_agenteval.store.run_folder import (
     LATEST,
@@ -179,7 +180,8 @@ def collection_header(evals: EvalSession) -> list[str]:
         lines.append(
             f"agenteval: {pluralize(len(evals.calibrations), 'calibration')}{judged or ': no judge'}"
         )
-    return [*lines, *(f"agenteval: {line}" for line in not_tasks_lines(evals))]
+    misspelt = () if is_header_hidden(evals.config) else misspelt_variables(os.environ)
+    return [*lines, *(f"agenteval: {line}" for line in (*not_tasks_lines(evals), *misspelt))]
 
 
 def _introduce(model: Model) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import marshal
+import os
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import suppress
 from itertools import groupby
@@ -15,6 +16,7 @@ from pytest_agenteval.engine.jobs import standings_of_run
 from pytest_agenteval.records.plan import OWN_MODEL
 from pytest_agenteval.records.record import NOTHING, Record
 from pytest_agenteval.session.run_info import get_run_info
+from pytest_agenteval.session.settings_reading import misspelt_variables
 from pytest_agenteval.session.stash import (
     eval_session_key,
     run_info_key,
@@ -97,6 +99,11 @@ def message_lines(config: pytest.Config) -> Iterator[str]:
     yield from messages.lines
 
 
+def is_header_hidden(config: pytest.Config) -> bool:
+    """Whether pytest shows no lines of ours after the collection: in workers, and with -q."""
+    return hasattr(config, "workerinput") or config.getoption("verbose", 0) < 0
+
+
 def not_tasks_lines(evals: EvalSession) -> Iterator[str]:
     """Report under -v how many files below suites hold no task."""
     if evals.config.getoption("verbose", 0) > 0 and (paths := evals.planner.not_tasks()):
@@ -145,6 +152,8 @@ def _session_lines(config: pytest.Config, evals: EvalSession | None) -> Iterator
     if evals is not None and evals.refusal:
         return
     if evals is not None:
+        if is_header_hidden(config):
+            yield from misspelt_variables(os.environ)
         yield from evals.selection_remarks
         if evals.is_empty_shard and evals.sharded is not None:
             number, total = evals.settings.shard or (1, 1)
