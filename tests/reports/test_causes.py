@@ -24,11 +24,19 @@ from pytest_agenteval.reports.causes import (
     causes_title,
     likeness,
 )
-from pytest_agenteval.reports.markdown_report import annotation_lines, comment_markdown, summary_markdown
+from pytest_agenteval.reports.exports.json_report import report_figures
+from pytest_agenteval.reports.markdown_report import (
+    annotation_lines,
+    comment_markdown,
+    report_markdown,
+    summary_markdown,
+)
+from pytest_agenteval.reports.page_index import page_index
+from pytest_agenteval.reports.report_source import report_source
 from pytest_agenteval.reports.run_view import view_of
 from pytest_agenteval.reports.task_lines import TaskFileLines
 from pytest_agenteval.store.journal_entry import MOST_CLAIMS, SHORT_CLAIM
-from pytest_agenteval.text.formatting import cell_width, printable
+from pytest_agenteval.text.formatting import cell_width, escape_markdown, printable
 from tests.reports.runs import store_run, trial
 
 HOSTILE = (
@@ -352,6 +360,34 @@ def test_a_screen_counts_trials_and_says_that_they_may_have_several_causes(tmp_p
         "",
         "and 1 more cause",
     ]
+
+
+def test_a_few_sides_have_a_column_each(tmp_path: Path) -> None:
+    """Which of them fails for what is seen at once; JSON and the page's index have the same counts."""
+    old = [missed(f"t{at}", 0.0, wrong("g", f"it holds {at}")) for at in range(6)]
+    new = [missed(f"t{at}", 0.5, wrong("h", "x", passed=1)) for at in range(7)]
+    source = report_source([store_run(tmp_path / "old", old), store_run(tmp_path / "new", new)])
+    labels = [side.label for side in source.sides.sides]
+    found = causes_of([side.entries for side in source.sides.sides])
+
+    assert [line.text.split() for line in cause_lines(found, 80, 9, labels=["old", "a new one"])] == [
+        ["old", "a", "new", "one", "tasks", "worst"],
+        ["h:", "no:", "x", "0", "7", "7", "s/t0[rules-1]", "0.50"],
+        ["g:", "no:", "it", "holds", "…", "6", "0", "6", "s/t0[rules-1]", "0.00"],
+    ]
+    assert cause_lines(found, 80, 9, labels=["x"] * 7)[0].text.split() == ["trials", "tasks", "worst"]
+    heads = " | ".join(map(escape_markdown, labels))
+    assert f"| cause | {heads} | tasks | worst |" in report_markdown(source)
+    document = report_figures(source, ())
+    index, trials = page_index(source)
+    assert [(row["words"], row["sides"], row["worst"]["side"]) for row in document["causes"]] == [
+        ("h: no: x", [0, 7], 1),
+        ("g: no: it holds …", [6, 0], 0),
+    ]
+    for row, cause in zip(document["causes"], index["causes"], strict=True):
+        assert {**row, "worst": 0} == {**cause, "worst": 0}
+        assert trials[cause["worst"]].entry.key.label == row["worst"]["trial"]
+    assert [row["causes"] for row in index["trials"]].count([1]) == 6
 
 
 def test_a_list_of_causes_has_as_many_lines_as_there_is_room_for(tmp_path: Path) -> None:

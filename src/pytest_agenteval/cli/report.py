@@ -30,6 +30,13 @@ from pytest_agenteval.records.explanation import grade_lines, short_reason
 from pytest_agenteval.records.plan import TrialKey, trial_name
 from pytest_agenteval.registry.installed import installed_registry
 from pytest_agenteval.registry.registry import Registry
+from pytest_agenteval.reports.causes import (
+    ALL_CAUSES,
+    MOST_CAUSES,
+    cause_lines,
+    causes_title,
+    common_causes,
+)
 from pytest_agenteval.reports.comparison_report import comparison_lines
 from pytest_agenteval.reports.leaderboard import (
     Leaderboard,
@@ -290,6 +297,11 @@ def _screen_lines(
         yield from comparison_lines(source.comparison, width, whole=args.verbose > 0)
     else:
         yield from sides_lines(sides, width)
+    entries = [side.entries for side in sides.sides]
+    if causes := common_causes(entries):
+        yield from (StyledLine(""), StyledLine(causes_title(causes, sum(map(len, entries))), "bold"))
+        most = ALL_CAUSES if args.verbose else MOST_CAUSES
+        yield from cause_lines(causes, width, most * 3, most, [side.label for side in sides.sides])
     left = boards_beside(boards, source)
     if left:
         yield StyledLine("")

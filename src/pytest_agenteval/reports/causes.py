@@ -127,6 +127,11 @@ class Cause(FrozenValue, frozen=True):
         return len({entry.key[:2] for entry in self.entries})
 
     @property
+    def worst_side(self) -> int:
+        """The number of the side that has the worst trial."""
+        return next(at for at, side in enumerate(self.sides) if any(each is self.worst for each in side))
+
+    @property
     def traceback(self) -> str:
         """The traceback of the worst trial, or of the first that has one."""
         return self.worst.traceback or next(filter(None, (entry.traceback for entry in self.entries)), "")
@@ -321,13 +326,12 @@ FEW_TASKS, LEAST_COMMON = 5, 3
 """Tasks whose misses say all by themselves; tasks of one cause from which on a list of causes says more."""
 LEAST_CAUSES, MOST_CAUSES, ALL_CAUSES = 3, 8, 25
 """Causes that are listed where there is no room, where there is, and where all misses are shown."""
-MOST_LISTED = 100
-"""Causes in documents: the others are of few trials each."""
-LEAST_WORDS = 36
+MOST_SIDES, MOST_LABEL = 6, 20
+"""Sides whose trials have a column each, and the characters of their labels."""
+LEAST_WORDS = 48
 """Columns for the words of a cause; with fewer, its worst trial stands on a line below."""
 
 GAP = "  "
-TITLES = ("cause", "trials", "tasks", "worst")
 _ENDINGS = {
     frozenset({"missed"}): "missed",
     frozenset({"failed"}): "failed",
@@ -335,13 +339,13 @@ _ENDINGS = {
 }
 
 
-def common_causes(entries: Iterable[JournalEntry]) -> list[Cause]:
+def common_causes(sides: Sequence[Iterable[JournalEntry]]) -> list[Cause]:
     """Give the causes where they say more than a list of misses: there are many, and some have one cause."""
     # A task counts once, whatever its other repetitions, models and variants did.
-    not_passed = [entry for entry in entries if entry.ending != "passed"]
-    if len({entry.key[:3] for entry in not_passed}) <= FEW_TASKS:
+    not_passed = [[entry for entry in side if entry.ending != "passed"] for side in sides]
+    if len({entry.key[:3] for side in not_passed for entry in side}) <= FEW_TASKS:
         return []
-    causes = causes_of([not_passed])
+    causes = causes_of(not_passed)
     return causes if any(cause.tasks >= LEAST_COMMON for cause in causes) else []
 
 
@@ -355,25 +359,26 @@ def causes_title(causes: Sequence[Cause], trials: int) -> str:
     return f"why trials {verb} ({len(entries):,} of {trials:,}{note})"
 
 
-def cause_lines(causes: Sequence[Cause], width: int, room: int, most: int = MOST_CAUSES) -> list[StyledLine]:
+def cause_lines(
+    causes: Sequence[Cause], width: int, room: int, most: int = MOST_CAUSES, labels: Sequence[str] = ()
+) -> list[StyledLine]:
     """Give the first causes as a table of at most ``room`` lines, but three of them in any case.
 
-    Names of trials are whole: they are there to be pasted into ``agenteval show``.
+    With the ``labels`` of a few sides it has the trials of each. Names of trials are whole: they are there to
+    be pasted into ``agenteval show``.
     """
-    rows = [_cells(cause) for cause in causes[:most]]
-    widths = [max(map(cell_width, column)) for column in zip(TITLES, *rows, strict=True)]
-    figures = widths[1] + widths[2] + 2 * len(GAP)
-    beside = width - len(INDENT) - figures - len(GAP) - widths[3]
+    head, *rows = _table(causes[:most], labels)
+    widths = [max(map(cell_width, column)) for column in zip(head, *rows, strict=True)]
+    figures = sum(len(GAP) + wide for wide in widths[1:-1])
+    beside = width - len(INDENT) - figures - len(GAP) - widths[-1]
     is_wide = beside >= min(widths[0], LEAST_WORDS)
-    words_room = min(widths[0], max(1, beside if is_wide else width - len(INDENT) - figures))
+    widths[0] = min(widths[0], max(1, beside if is_wide else width - len(INDENT) - figures))
     while len(rows) > LEAST_CAUSES and _height(len(rows), len(causes), is_wide) > room:
         rows.pop()
-    head = ["", *TITLES[1:3], TITLES[3] if is_wide else ""]
-    lines = [StyledLine(_row(head, [words_room, *widths[1:]]), "dim")]
-    for words, trials, tasks, worst in rows:
-        cells = [cut(words, words_room), trials, tasks, worst if is_wide else ""]
-        lines.append(StyledLine(_row(cells, [words_room, *widths[1:]])))
-        lines += [] if is_wide else [StyledLine(f"{INDENT * 2}{worst}", "dim")]
+    lines = [StyledLine(_row(["", *head[1:]], widths, is_wide), "dim")]
+    for row in rows:
+        lines.append(StyledLine(_row(row, widths, is_wide)))
+        lines += [] if is_wide else [StyledLine(f"{INDENT * 2}{row[-1]}", "dim")]
     if len(rows) < len(causes):
         how = " (-v)" if most == MOST_CAUSES else ""
         lines.append(StyledLine(f"{INDENT}{pluralize(len(causes) - len(rows), 'more cause')}{how}", "dim"))
@@ -384,27 +389,30 @@ def _height(rows: int, causes: int, is_wide: bool) -> int:
     return 1 + rows * (1 if is_wide else 2) + (rows < causes)
 
 
-def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
-    words, trials, tasks, worst = cells
-    figures = pad(trials, widths[1], right=True), pad(tasks, widths[2], right=True)
-    return INDENT + GAP.join((pad(words, widths[0]), *figures, worst)).rstrip()
+def _row(row: Sequence[str], widths: Sequence[int], is_wide: bool) -> str:
+    words, *counts, worst = row
+    figures = [pad(cell, wide, right=True) for cell, wide in zip(counts, widths[1:-1], strict=True)]
+    cells = (pad(cut(words, widths[0]), widths[0]), *figures, worst if is_wide else "")
+    return INDENT + GAP.join(cells).rstrip()
 
 
-def _cells(cause: Cause) -> tuple[str, str, str, str]:
-    worst = cause.worst
-    score = "ERROR" if worst.ending == "errored" else format_figure(worst.score)
-    return cause.words, f"{cause.trials:,}", f"{cause.tasks:,}", f"{trial_name(worst.key)} {score}"
+def _table(causes: Iterable[Cause], labels: Sequence[str]) -> list[list[str]]:
+    """Give the head and a row for each cause; with the trials of each side where there are a few sides."""
+    labels = [one_line(label, MOST_LABEL) for label in labels] if 1 < len(labels) <= MOST_SIDES else []
+    rows = [["cause", *(labels or ["trials"]), "tasks", "worst"]]
+    for cause in causes:
+        worst = cause.worst
+        score = "ERROR" if worst.ending == "errored" else format_figure(worst.score)
+        counts = [f"{len(side):,}" for side in cause.sides] if labels else [f"{cause.trials:,}"]
+        rows.append([cause.words, *counts, f"{cause.tasks:,}", f"{trial_name(worst.key)} {score}"])
+    return rows
 
 
 def causes_markdown(causes: Sequence[Cause], most: int, labels: Sequence[str] = ()) -> str:
-    """Give the first causes as a table in Markdown; of several sides, with the trials of each."""
-    rows: list[list[str]] = [[TITLES[0], *(labels or TITLES[1:2]), *TITLES[2:]]]
-    for cause in causes[:most]:
-        words, trials, tasks, worst = _cells(cause)
-        counts = [f"{len(side):,}" for side in cause.sides] if labels else [trials]
-        rows.append([words, *counts, tasks, worst])
+    """Give the first causes as a table in Markdown; with the labels of a few sides, the trials of each."""
     more = len(causes) - most
-    return markdown_rows(rows) + (f"\n\nand {pluralize(more, 'more cause')}" if more > 0 else "")
+    table = markdown_rows(_table(causes[:most], labels))
+    return table + (f"\n\nand {pluralize(more, 'more cause')}" if more > 0 else "")
 
 
 def errors_by_cause(entries: Iterable[JournalEntry]) -> list[list[JournalEntry]]:
@@ -418,21 +426,31 @@ def errors_by_cause(entries: Iterable[JournalEntry]) -> list[list[JournalEntry]]
     return list(groups.values())
 
 
-def causes_json(causes: Sequence[Cause]) -> list[dict[str, Any]]:
-    """Give the first causes as a document has them; ``sides`` are the trials of each side."""
+def cause_json(cause: Cause) -> dict[str, Any]:
+    """Give a cause as documents have it, but for its worst trial; ``sides`` are the trials of each side."""
+    return {
+        "words": cause.words,
+        "kind": cause.kind,
+        "grader": cause.grader,
+        "check": cause.check,
+        "reason": cause.reason,
+        "trials": cause.trials,
+        "tasks": cause.tasks,
+        "sides": list(map(len, cause.sides)),
+        "traceback": cause.traceback,
+    }
+
+
+def causes_json(causes: Iterable[Cause]) -> list[dict[str, Any]]:
+    """Give causes with the names of their worst trials, and the numbers of the sides that have these."""
     return [
         {
-            "words": cause.words,
-            "kind": cause.kind,
-            "grader": cause.grader,
-            "check": cause.check,
-            "reason": cause.reason,
-            "trials": cause.trials,
-            "tasks": cause.tasks,
-            "sides": list(map(len, cause.sides)),
-            "worst": trial_name(cause.worst.key),
-            "score": cause.worst.score,
-            "traceback": cause.traceback,
+            **cause_json(cause),
+            "worst": {
+                "side": cause.worst_side,
+                "trial": trial_name(cause.worst.key),
+                "score": cause.worst.score,
+            },
         }
-        for cause in causes[:MOST_LISTED]
+        for cause in causes
     ]

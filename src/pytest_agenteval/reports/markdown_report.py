@@ -39,6 +39,7 @@ from pytest_agenteval.reports.leaderboard import (
 from pytest_agenteval.reports.report_source import ReportSource
 from pytest_agenteval.reports.run_view import RunView, SuiteView, looked_at_text, view_of, worst_first
 from pytest_agenteval.reports.run_warnings import run_warnings
+from pytest_agenteval.reports.sides import Sides
 from pytest_agenteval.reports.sides_report import sides_markdown, verdict_sentences
 from pytest_agenteval.reports.suite_tables import (
     WorstBuckets,
@@ -117,10 +118,17 @@ def summary_markdown(
 
 def _causes(view: RunView, most: int) -> Iterator[str]:
     """Give the causes of misses as a table with a title; nothing where a few misses say all by themselves."""
-    if causes := common_causes(view.misses):
+    if causes := common_causes([view.misses]):
         trials = sum(suite.total.averaged + suite.total.errors for suite in view.suites)
         yield f"**{causes_title(causes, trials)}**"
         yield causes_markdown(causes, most)
+
+
+def _causes_of_sides(sides: Sides) -> Iterator[str]:
+    entries = [side.entries for side in sides.sides]
+    if causes := common_causes(entries):
+        yield f"**{causes_title(causes, sum(map(len, entries)))}**"
+        yield causes_markdown(causes, MOST_CAUSES, [side.label for side in sides.sides])
 
 
 def _suites(view: RunView, columns: Iterable[TableColumn]) -> ReportTable:
@@ -192,6 +200,8 @@ def report_markdown(source: ReportSource) -> str:
         parts.append(comparison_markdown(comparison))
     elif len(sides) > 1 and not is_one_run:
         parts.append(sides_markdown(sides))
+    if not is_one_run and len(sides) > 1:
+        parts += [f"{part}\n" for part in _causes_of_sides(sides)]
     if is_one_run:
         parts.append(summary_markdown(view_of(runs[0]), side_verdicts=verdict_sentences(sides)))
     boards = boards_beside(leaderboards_of(runs, source.scorecards, sides), source)

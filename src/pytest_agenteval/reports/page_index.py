@@ -14,7 +14,7 @@ from pytest_agenteval.compare.scoring.aggregates import decided_scores
 from pytest_agenteval.compare.scoring.intervals import Interval
 from pytest_agenteval.compare.verdict import Change, Verdict
 from pytest_agenteval.records.explanation import ending_reason
-from pytest_agenteval.reports.causes import causes_of
+from pytest_agenteval.reports.causes import cause_json, causes_of
 from pytest_agenteval.reports.comparison_report import basis_lines
 from pytest_agenteval.reports.comparison_text import headline, verdict_text
 from pytest_agenteval.reports.group_statistics import GroupStatistics
@@ -364,20 +364,7 @@ def _add_causes(index: Fields, sides: Sides, trials: Sequence[IndexedTrial]) -> 
     for number, cause in enumerate(causes_of([side.entries for side in sides.sides])):
         for entry in cause.entries:
             index["trials"][places[id(entry)]]["causes"].append(number)
-        index["causes"].append(
-            {
-                "words": cause.words,
-                "kind": cause.kind,
-                "grader": cause.grader,
-                "check": cause.check,
-                "reason": cause.reason,
-                "trials": cause.trials,
-                "tasks": cause.tasks,
-                "sides": list(map(len, cause.sides)),
-                "worst": places[id(cause.worst)],
-                "traceback": cause.traceback,
-            }
-        )
+        index["causes"].append({**cause_json(cause), "worst": places[id(cause.worst)]})
 
 
 class _Numbers:

@@ -21,7 +21,7 @@ from pytest_agenteval.records.plan import trial_name
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.causes import ALL_CAUSES, cause_lines, causes_title, common_causes
 from pytest_agenteval.reports.junit_properties import MOST_LINE
-from pytest_agenteval.reports.run_view import RunView, looked_at_text, worst_first
+from pytest_agenteval.reports.run_view import RunView, entries_by_group, looked_at_text, worst_first
 from pytest_agenteval.reports.run_warnings import run_warnings, whole_run_warnings
 from pytest_agenteval.reports.suite_tables import (
     WorstBuckets,
@@ -45,6 +45,7 @@ from pytest_agenteval.text.formatting import (
     cut,
     ending_word,
     flow,
+    model_label,
     one_line,
     pad,
     pluralize,
@@ -89,19 +90,27 @@ def misses_block(
 def _causes_and_misses(
     run: Run, width: int, verbosity: int, room: int, endings: Collection[str]
 ) -> tuple[str, list[StyledLine]]:
-    causes = common_causes(run.entries)
+    sides = _by_model(run)
+    causes, labels = common_causes(list(sides.values())), list(sides)
     if verbosity > 0:
-        table = cause_lines(causes, width, ALL_CAUSES * 3, ALL_CAUSES) if causes else []
+        table = cause_lines(causes, width, ALL_CAUSES * 3, ALL_CAUSES, labels) if causes else []
         lines = miss_lines(run, width, endings)
         return "misses, the worst first", [*table, EMPTY, *lines] if table and lines else table + lines
     if not causes:
         return _worst_misses(run, width, room, endings)
-    table = cause_lines(causes, width, room)
+    table = cause_lines(causes, width, room, labels=labels)
     left = room - len(table) - 2
     title, lines = _worst_misses(run, width, left, endings)
     if lines and len(lines) <= left:
         table += [EMPTY, StyledLine(title, "dim"), *lines]
     return causes_title(causes, len(run.entries)), table
+
+
+def _by_model(run: Run) -> dict[str, list[JournalEntry]]:
+    sides: dict[str, list[JournalEntry]] = {}
+    for (_, model, variant), entries in entries_by_group(run).items():
+        sides.setdefault(model_label(model, variant), []).extend(entries)
+    return sides
 
 
 def _worst_misses(run: Run, width: int, room: int, endings: Collection[str]) -> tuple[str, list[StyledLine]]:

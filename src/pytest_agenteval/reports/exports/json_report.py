@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_agenteval.compare.comparison import RunComparison
+from pytest_agenteval.reports.causes import causes_json, causes_of
 from pytest_agenteval.reports.comparison_report import FORMAT as COMPARISON_FORMAT
 from pytest_agenteval.reports.comparison_report import comparison_json
 from pytest_agenteval.reports.exports.document_text import clean_json, type_definitions
@@ -111,6 +112,23 @@ _SIDE = object_schema(
 )
 
 
+_WORST = object_schema(
+    {"side": COUNT, "trial": TEXT, "score": _OPTIONAL_NUMBER},
+    {},
+    "its side, by its place in `sides`",
+)
+_CAUSE = object_schema(
+    {"words": {**TEXT, "description": "all of it in one line"}, "kind": {"enum": ["missed", "errored"]}}
+    | {"grader": {**TEXT, "description": "its label; empty for errors and limits"}}
+    | {"check": {**TEXT, "description": "the claim that did not hold; empty where there is a rationale only"}}
+    | {"reason": {**TEXT, "description": "… stands for values that are not the same in all trials"}}
+    | {"trials": COUNT, "tasks": COUNT, "sides": {**list_schema(COUNT), "description": "trials of each side"}}
+    | {"traceback": TEXT, "worst": _WORST},
+    {},
+    "why trials did not pass, the cause of most trials first; a trial may have several causes",
+)
+
+
 def _pair(comparison: Schema) -> Schema:
     sides = {"old_side": COUNT, "new_side": COUNT}
     return object_schema({**sides, "comparison": comparison}, {}, "two sides, by their place in `sides`")
@@ -124,6 +142,7 @@ def report_schema() -> Schema:
     weights: Schema = {"type": "object", "additionalProperties": NUMBER}
     figures = {"v": {"const": FORMAT}, "weights": weights, "boards": list_schema(_BOARD)}
     figures |= {"sides": list_schema(_SIDE), "comparisons": list_schema(_pair(comparison))}
+    figures |= {"causes": list_schema(_CAUSE)}
     file = {
         "runs": list_schema(_RUN),
         "comparison": {"anyOf": [comparison, {"type": "null"}]},
@@ -179,7 +198,8 @@ def write_json(path: Path, source: ReportSource) -> None:
 def report_figures(source: ReportSource, boards: Sequence[Leaderboard]) -> dict[str, Any]:
     """Give what ``agenteval report --json`` writes: figures of suites, of sides, and how sides compare."""
     sides = {"sides": sides_json(source.sides), "comparisons": comparisons_json(source.sides)}
-    return {**leaderboards_json(boards), **sides}
+    causes = causes_of([side.entries for side in source.sides.sides])
+    return {**leaderboards_json(boards), **sides, "causes": causes_json(causes)}
 
 
 def _report_json(source: ReportSource) -> Iterator[str]:
