@@ -414,3 +414,42 @@ def _trial_row(trial: IndexedTrial, task: int, tools: _Numbers, graders: _Number
         "chunk": None,
         "at": 0,
     }
+
+
+# ---- how the index travels
+
+
+def packed_index(index: Fields) -> Fields:
+    """Give the index as it travels: the rows of tasks and trials as columns, which are a third as long.
+
+    A task's row has the score of each side alone: its trials, and the reason of the worst, are in theirs.
+    """
+    tasks = [
+        {name: value for name, value in row.items() if name != "sides"}
+        | {"scores": [cell and cell["score"] for cell in row["sides"]]}
+        for row in index["tasks"]
+    ]
+    return {**index, "tasks": _columns(tasks), "trials": _columns(index["trials"])}
+
+
+def _columns(rows: Sequence[Fields]) -> Fields:
+    names = rows[0] if rows else ()
+    return {"rows": len(rows), "columns": {name: _column([row[name] for row in rows]) for name in names}}
+
+
+def _column(values: list[Any]) -> Any:
+    """Give values as they are, or the one of all rows, or the different ones with a number for each row."""
+    if all(value == values[0] for value in values):
+        return {"same": values[0]}
+    if all(value is None or isinstance(value, int | float) for value in values):
+        return values
+    numbers: dict[object, int] = {}
+    different: list[Any] = []
+    places = []
+    for value in values:
+        key = value if isinstance(value, str) else (repr(value),)
+        if key not in numbers:
+            numbers[key] = len(numbers)
+            different.append(value)
+        places.append(numbers[key])
+    return {"of": different, "at": places} if len(different) <= len(values) / 2 else values

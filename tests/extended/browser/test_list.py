@@ -83,8 +83,8 @@ def test_cells_say_without_colour_how_trials_ended(visit: Open, compared: Path) 
     cells = "[...document.querySelectorAll('.row.task .cell')]"
     assert seen.get(f"{cells}.map(each => each.dataset.sign)") == ["✓", "✓", "✓", "✓", "!", "✓"]
     labels = seen.get(f"{cells}.map(each => each.getAttribute('aria-label'))")
-    assert labels[0] == "before, repetition 1: passed 1.00"
-    assert labels[4] == "repetition 2: errored"
+    assert labels[0] == "A (old), repetition 1: passed 1.00"
+    assert labels[4] == "B, repetition 2: errored"
 
 
 @pytest.mark.parametrize("script", [True, False])

@@ -23,6 +23,20 @@ class Element(NamedTuple):
         return "".join(self.texts)
 
 
+def rows_of(table: dict[str, Any]) -> list[dict[str, Any]]:
+    """Give the rows of a table whose columns travel as values, as one value, or as numbers of values."""
+    columns = {}
+    for name, column in table["columns"].items():
+        if isinstance(column, dict):
+            column = (
+                [column["same"]] * table["rows"]
+                if "same" in column
+                else [column["of"][at] for at in column["at"]]
+            )
+        columns[name] = column
+    return [{name: column[at] for name, column in columns.items()} for at in range(table["rows"])]
+
+
 class Page(HTMLParser):
     """All elements of a file, in order."""
 
@@ -54,7 +68,7 @@ class Page(HTMLParser):
         """What the page knows before a trial is opened."""
         (element,) = self.all("script", id="index")
         index: dict[str, Any] = json.loads(element.text)
-        return index
+        return {**index, **{name: rows_of(index[name]) for name in ("tasks", "trials")}}
 
     def trial(self, row: dict[str, Any]) -> dict[str, Any]:
         """Decode the trial of a row."""

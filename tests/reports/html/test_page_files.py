@@ -65,7 +65,7 @@ def test_scripts_make_no_markup_and_ask_for_nothing(name):
 def test_our_scripts_stay_small():
     """The page's own scripts are a weight in every report, whose comments do not count."""
     lines = [line.strip() for name in SCRIPTS for line in _text(name).splitlines()]
-    assert sum(len(line.encode()) + 1 for line in lines if not line.startswith("//")) < 120_000
+    assert sum(len(line.encode()) + 1 for line in lines if not line.startswith("//")) < 160_000
 
 
 def test_style_asks_for_nothing():

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.compare.baseline_file import baseline_text, read_baseline
+from pytest_agenteval.compare.baseline_file import baseline_text
 from pytest_agenteval.compare.comparison import compare_runs
 from pytest_agenteval.compare.pairing import compared_run
 from pytest_agenteval.compare.scoring.intervals import format_interval
@@ -21,7 +21,7 @@ from pytest_agenteval.reports import html_report
 from pytest_agenteval.reports.html_report import write_html
 from pytest_agenteval.reports.report_source import ReportSource, report_source
 from pytest_agenteval.reports.run_view import view_of
-from pytest_agenteval.reports.sides import with_baseline
+from pytest_agenteval.reports.sides import sides_of_places
 from pytest_agenteval.store.run_folder import RunModel
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
@@ -46,13 +46,15 @@ def mixed(tmp_path: Path) -> Run:
 def test_the_figures_are_those_of_the_terminal(tmp_path: Path, mixed: Run) -> None:
     """One view makes every report: the page's scores, intervals and counts are its own, with all digits."""
     (suite,) = view_of(mixed).suites
-    (shown,) = write(tmp_path, mixed).index["suites"]
-    for row, figures in zip((suite.total, *suite.rows), (shown["all"], *shown["buckets"]), strict=True):
+    index = write(tmp_path, mixed).index
+    (shown,) = index["suites"]
+    rows = (shown["sides"], *(bucket["sides"] for bucket in shown["buckets"]))
+    for row, (figures,) in zip((suite.total, *suite.rows), rows, strict=True):
         assert (figures["name"], figures["tasks"]) == (row.name, row.tasks)
         assert (figures["trials"], figures["planned"]) == (row.averaged, row.planned)
         assert figures["score"] == (row.mean.mean if row.mean else None)
         assert figures["passed"] == (row.pass_1.value if row.pass_1 else None)
-        assert (figures["verdict"], figures["old"]) == ("", None)
+    assert (index["old"], index["comparisons"], len(index["sides"])) == (None, [], 1)
 
 
 def test_the_head_rounds_as_all_other_reports_do(tmp_path: Path) -> None:
@@ -61,26 +63,23 @@ def test_the_head_rounds_as_all_other_reports_do(tmp_path: Path) -> None:
     shown = write(tmp_path, run).all("span", **{"class": "interval"})
     (total,) = [suite.total for suite in view_of(run).suites]
     assert total.mean is not None
-    assert [span.text.strip() for span in shown] == [format_interval(total.mean.interval)] == ["0.99-1.00"]
+    assert {span.text.strip() for span in shown} == {format_interval(total.mean.interval)} == {"0.99-1.00"}
 
 
 def test_scores_that_lack_a_judge_are_marked(tmp_path: Path) -> None:
     """A score without the grades that only a judge gives has the mark that the warning explains."""
     grades = (Grade("g", 0.5, ""), Grade("tone", None, "no judge", undecided="no_judge"))
     page = write(tmp_path, store_run(tmp_path / "runs", [trial("a", 1, 0.5, grades=grades)]))
-    assert page.index["suites"][0]["all"]["mark"] == "*"
+    assert page.index["suites"][0]["sides"][0]["mark"] == "*"
     assert page.all("h1")[0].text.strip() == "s 0.50*"
     assert "* not judged" in page.index["runs"][0]["warnings"][0]
 
 
-def test_a_single_run_shows_its_tasks_at_once(tmp_path: Path) -> None:
-    """A scorecard is folded; what stands side by side is what several runs are looked at for."""
-    first, second = (store_run(tmp_path / "runs", [trial("a", 1, 1.0)]) for _ in "ab")
-    third = store_run(tmp_path / "runs", [trial("a", 1, 1.0)])
-    assert not [each for each in write(tmp_path, first).all("details") if "open" in each.attributes]
-    assert [
-        each for each in write(tmp_path, first, second, third).all("details") if "open" in each.attributes
-    ]
+def test_the_tasks_are_seen_at_once(tmp_path: Path) -> None:
+    """Scorecards and boards are folded: a column for each side is what several runs are looked at for."""
+    runs = [store_run(tmp_path / "runs", [trial("a", 1, 1.0)]) for _ in "abc"]
+    for shown in (runs[:1], runs):
+        assert not [each for each in write(tmp_path, *shown).all("details") if "open" in each.attributes]
 
 
 def test_every_trial_is_in_a_row_and_every_row_opens(
@@ -89,13 +88,16 @@ def test_every_trial_is_in_a_row_and_every_row_opens(
     """Nothing that ended is missing: passed, missed and errored trials have a row, and a document each."""
     monkeypatch.setattr(html_report, "MOST_TRIALS", 4)
     page = write(tmp_path, mixed)
-    assert {row["chunk"] for row in page.index["trials"]} == {0, 1}
     rows, tasks = page.index["trials"], page.index["tasks"]
-    assert sorted(at for task in tasks for at in task["trials"]) == list(range(len(MIXED)))
-    assert [(task["task"], task["score"], task["reason"]) for task in tasks] == [
-        ("a", 0.75, "g 0.50: found 0.5"),
-        ("b", 1.0, "provider: 503 from the provider"),
-        ("c", 0.0, "g 0.00: found 0.0"),
+    assert {row["chunk"] for row in rows} == {0, 1}
+    assert [(task["task"], task["scores"]) for task in tasks] == [("a", [0.75]), ("b", [1.0]), ("c", [0.0])]
+    assert [(row["task"], row["reason"]) for row in rows] == [
+        (0, ""),
+        (0, "g 0.50: found 0.5"),
+        (1, ""),
+        (1, "provider: 503 from the provider"),
+        (2, "g 0.00: found 0.0"),
+        (2, "g 0.00: found 0.0"),
     ]
     for row in rows:
         opened = page.trial(row)
@@ -120,39 +122,65 @@ def test_chips_count_the_tasks_that_they_show(tmp_path: Path, mixed: Run) -> Non
 
 
 def test_two_runs_show_what_became_of_each_task(tmp_path: Path) -> None:
-    """The change of a task is that of the comparison, and its old trials stand beside the new ones."""
+    """The change is that of the comparison, and the trials of both sides stand in a task's row."""
     old = store_run(tmp_path / "runs", [trial(task, n, 1.0) for task in "abc" for n in (1, 2, 3)])
     scores = {"a": 0.5, "b": 1.0, "c": 1.0}
     new = store_run(tmp_path / "runs", [trial(task, n, scores[task]) for task in "abc" for n in (1, 2, 3)])
     page = write(tmp_path, old, new)
     index = page.index
-    assert index["compared"]
+    assert index["old"] == 0
     assert [run["name"] for run in index["runs"]] == [old.header.name, new.header.name]
-    changes = {task["task"]: (task["old_score"], task["score"], task["change"]) for task in index["tasks"]}
-    assert changes == {"a": (1.0, 0.5, -0.5), "b": (1.0, 1.0, 0.0), "c": (1.0, 1.0, 0.0)}
-    assert {task["task"]: task["flag"] for task in index["tasks"]} == {"a": "broken", "b": "", "c": ""}
-    for task in index["tasks"]:
-        runs = [index["trials"][at]["run"] for at in (*task["trials"], *task["old"])]
-        assert runs == [1, 1, 1, 0, 0, 0]
-    assert page.trial(index["trials"][index["tasks"][0]["old"][0]])["score"] == 1.0
+    rows = {task["task"]: task["scores"] for task in index["tasks"]}
+    assert rows == {"a": [1.0, 0.5], "b": [1.0, 1.0], "c": [1.0, 1.0]}
+    forwards, backwards = index["comparisons"]
+    assert (forwards["broken"], forwards["mended"]) == ([0], [])
+    assert (backwards["broken"], backwards["mended"]) == ([], [0])
+    assert [trial["side"] for trial in index["trials"]] == [0, 0, 0, 1, 1, 1] * 3
+    assert page.trial(index["trials"][0])["score"] == 1.0
     expected = compare_runs(compared_run(old), compared_run(new)).suites[0].suite
     assert expected is not None
-    assert index["suites"][0]["all"]["p"] == expected.p
-    assert index["suites"][0]["all"]["verdict"] == expected.verdict
+    (shown,) = forwards["suites"]
+    assert (shown["p"], shown["verdict"]) == (expected.p_of_verdict, expected.verdict)
     chips = chips_of(tmp_path)
     assert (chips["better"], chips["worse"], chips["missed"]) == ("0", "1", "1")
 
 
-def test_suites_of_several_runs_are_called_as_shortly_as_tells_them_apart(tmp_path: Path) -> None:
-    """By the suite alone, by its model where several tried it, by the run where one model tried it twice."""
+def test_three_models_of_a_run_share_the_rows_of_its_tasks(tmp_path: Path) -> None:
+    """A task that three models tried is one task in each count, and one row with a score for each of them."""
+    names = ("fast", "mid", "slow")
+    trials = [
+        trial(task, n, 1.0 if name == "slow" else 0.5, key=key(task, n, name))
+        for task in "abcdefgh"
+        for name in names
+        for n in (1, 2)
+    ]
+    models = tuple(RunModel(name, name) for name in names)
+    page = write(tmp_path, store_run(tmp_path / "runs", trials, models=models))
+    index = page.index
+    assert [side["label"] for side in index["sides"]] == list(names)
+    assert [task["scores"] for task in index["tasks"]] == [[0.5, 0.5, 1.0]] * 8
+    assert len(index["comparisons"]) == 6
+    assert chips_of(tmp_path) == {
+        "better": "8",
+        "worse": "0",
+        "missed": "8",
+        "errored": "0",
+        "disagree": "0",
+        "undecided": "0",
+    }
+    assert "slow beats fast" in page.all("h1")[0].text
+    assert len(page.all("table", **{"class": "fallback"})) == 1
+
+
+def test_a_task_with_a_row_for_each_model_is_counted_once(tmp_path: Path) -> None:
+    """Two runs of two models each have two rows of a task: filters count it as one."""
     models = (RunModel("rules", "rules"), RunModel("nop", "nop"))
-    both = [trial("a", 1, 1.0), trial("a", 1, 0.0, key=key("a", model="nop"))]
-    first = store_run(tmp_path / "runs", both, models=models)
-    second, third = (store_run(tmp_path / "runs", [trial("b", 1, 1.0)]) for _ in "ab")
-    labels = [suite["label"] for suite in write(tmp_path, first, second, third).index["suites"]]
-    runs = [run.header.name for run in (first, second, third)]
-    assert labels == ["s[nop]", f"s[rules] ({runs[0]})", f"s[rules] ({runs[1]})", f"s[rules] ({runs[2]})"]
-    assert [suite["label"] for suite in write(tmp_path, second).index["suites"]] == ["s"]
+    both = [trial("a", 1, 0.0), trial("a", 1, 0.5, key=key("a", model="nop"))]
+    runs = [store_run(tmp_path / "runs", both, models=models) for _ in "ab"]
+    index = write(tmp_path, *runs).index
+    assert sorted(suite["label"] for suite in index["suites"]) == ["s[nop]", "s[rules]"]
+    assert len(index["tasks"]) == 2
+    assert chips_of(tmp_path)["missed"] == "1"
 
 
 def test_a_baselines_file_gives_old_scores_without_transcripts(tmp_path: Path) -> None:
@@ -160,12 +188,9 @@ def test_a_baselines_file_gives_old_scores_without_transcripts(tmp_path: Path) -
     old = store_run(tmp_path / "runs", [trial("a", n, 1.0) for n in (1, 2)])
     new = store_run(tmp_path / "runs", [trial("a", n, 0.5) for n in (1, 2)])
     (tmp_path / "b.json").write_text(baseline_text(old.header, old.entries))
-    side = read_baseline(tmp_path / "b.json")
-    comparison = compare_runs(side, compared_run(new))
-    source = ReportSource(with_baseline(side, None, new, comparison))
-    write_html(tmp_path / "report.html", source)
+    write_html(tmp_path / "report.html", ReportSource(sides_of_places([tmp_path / "b.json", new.folder])))
     index = Page(tmp_path / "report.html").index
-    first = [index["trials"][at] for at in index["tasks"][0]["old"]]
+    first = [row for row in index["trials"] if row["side"] == 0]
     assert [(row["score"], row["chunk"]) for row in first] == [(1.0, None), (1.0, None)]
     assert "no transcripts" in index["runs"][0]["notes"][0]
 
@@ -288,7 +313,7 @@ def test_what_trials_took_sums_to_what_the_suite_took(tmp_path: Path) -> None:
     page = write(tmp_path, store_run(tmp_path, [first, trial("a", 1, 0.5, attempt=2, transcript=said[1])]))
     (row,), (suite,) = page.index["trials"], page.index["suites"]
     names = ("tokens", "usd", "seconds")
-    assert [row[name] for name in names] == [suite["all"][name] for name in names] == [303, 0.75, 3.0]
+    assert [row[name] for name in names] == [suite["sides"][0][name] for name in names] == [303, 0.75, 3.0]
     assert row["attempts"] == 2
 
 

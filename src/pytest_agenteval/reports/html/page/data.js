@@ -1,16 +1,67 @@
 // What the file holds: the index, read at once, and trials in compressed chunks, read when they are opened.
 
-const INDEX = JSON.parse(document.getElementById('index').textContent);
-const {trials: TRIALS, tasks: TASKS, suites: SUITES, runs: RUNS, compared: COMPARED} = INDEX;
-const NEWEST = RUNS.length - 1;
+// All of it is made by `use`, and made anew where a server sends a newer index while a run goes on.
+let INDEX, RUNS, SIDES, SUITES, CAUSES, TASKS, TRIALS;
+// The side that the others are compared with, null where there is only one. It follows the address.
+let OLD = null;
+// What has been worked out of an index is forgotten when this number changes.
+let STAMP = 0;
+
 const MOST_CHUNKS = 4;
 const chunks = new Map();
 
-TASKS.forEach((task, place) => {
-  task.place = place;
-  task.label = SUITES[task.suite].label;
-  for (const trial of [...task.old, ...task.trials]) TRIALS[trial].row = task;
-});
+// Rows travel as columns: a list of values, one value that all rows have, or numbers of a list of values.
+function rowsOf({rows, columns}) {
+  const readers = Object.entries(columns).map(([name, column]) => [name,
+    Array.isArray(column) ? (at) => column[at] : 'of' in column ? (at) => column.of[column.at[at]] : () => column.same]);
+  return Array.from({length: rows}, (_, at) => {
+    const row = {};
+    for (const [name, read] of readers) row[name] = read(at);
+    return row;
+  });
+}
+
+function use(index) {
+  INDEX = {...index, tasks: rowsOf(index.tasks), trials: rowsOf(index.trials)};
+  ({runs: RUNS, sides: SIDES, suites: SUITES, causes: CAUSES, tasks: TASKS, trials: TRIALS} = INDEX);
+  const keys = new Set();
+  TASKS.forEach((task, place) => {
+    task.place = place;
+    task.label = SUITES[task.suite].label;
+    task.key = `${task.label}\n${task.task}`;
+    // Several agents may have tried a task of one suite.
+    while (keys.has(task.key)) task.key += '\n';
+    keys.add(task.key);
+    task.sides = task.scores.map((score) => ({score, trials: []}));
+  });
+  TRIALS.forEach((trial, place) => {
+    trial.row = TASKS[trial.task];
+    trial.run = SIDES[trial.side].run;
+    trial.row.sides[trial.side].trials.push(place);
+  });
+  for (const cause of CAUSES) cause.key = shortHash([cause.kind, cause.grader, cause.check, cause.reason].join('\n'));
+  OLD = index.old;
+  STAMP += 1;
+}
+
+// So that the address of a cause is short, and the same when a run has gone on (FNV-1a).
+function shortHash(text) {
+  let hash = 0x811c9dc5;
+  for (let at = 0; at < text.length; at += 1) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
+  return (hash >>> 0).toString(36);
+}
+
+// Something worked out of the index, kept until there is another one, or another side is the old one.
+function kept(work) {
+  let stamp = '', value;
+  return () => {
+    const now = `${STAMP} ${OLD}`;
+    if (stamp !== now) [stamp, value] = [now, work()];
+    return value;
+  };
+}
+
+// ---- trials
 
 // An element is there before its text is: only what follows it tells that the parser has passed its end.
 async function chunkElement(number) {
@@ -21,17 +72,17 @@ async function chunkElement(number) {
   }
 }
 
-async function readChunk(number) {
+async function chunkText(number) {
   const element = await chunkElement(number);
   if (!element) throw new Error('its part of the file is not there');
   if (!self.DecompressionStream) throw new Error('this browser is too old: Chrome 80, Firefox 113 and Safari 16.4 can');
-  const bytes = Uint8Array.from(atob(element.textContent), (sign) => sign.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'));
-  return JSON.parse(await new Response(stream).text());
+  const signs = atob(element.textContent), bytes = new Uint8Array(signs.length);
+  for (let at = 0; at < signs.length; at += 1) bytes[at] = signs.charCodeAt(at);
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'))).text();
 }
 
 function chunk(number) {
-  const known = chunks.get(number) ?? readChunk(number);
+  const known = chunks.get(number) ?? chunkText(number).then(JSON.parse);
   chunks.delete(number);
   chunks.set(number, known);
   known.catch(() => chunks.delete(number));
@@ -40,119 +91,82 @@ function chunk(number) {
 }
 
 async function readTrial(place) {
+  if (INDEX.live) return liveTrial(place);
   const {chunk: number, at} = TRIALS[place];
   return number === null ? null : (await chunk(number))[at];
 }
 
+// ---- addresses of trials
+
+const placesByName = kept(() => {
+  const places = new Map();
+  TRIALS.forEach(({name}, place) => (places.has(name) ? places.get(name).push(place) : places.set(name, [place])));
+  return places;
+});
+
 // A name is that of the newest run's trial, unless another run is asked for.
 function findTrial(name, run) {
-  let best = -1;
-  TRIALS.forEach((trial, place) => {
-    if (trial.name === name && (run === null ? best < 0 || trial.run > TRIALS[best].run : trial.run === run)) best = place;
-  });
-  return best;
+  const places = placesByName().get(name) ?? [];
+  if (run !== null) return places.find((place) => TRIALS[place].run === run) ?? -1;
+  return places.reduce((best, place) => (best < 0 || TRIALS[place].run > TRIALS[best].run ? place : best), -1);
 }
 
-function trialHash(place) {
+function trialAddress(place) {
   const {name, run} = TRIALS[place];
-  return `#/t/${encodeURIComponent(name)}${findTrial(name, null) === place ? '' : `?run=${run}`}`;
+  return `${encodeURIComponent(name)}${findTrial(name, null) === place ? '' : `?run=${run}`}`;
 }
+const trialHash = (place) => `#/t/${trialAddress(place)}`;
+const pairHash = (one, other) => `#/b/${trialAddress(one)}/${trialAddress(other)}`;
 
-// ---- which rows are shown, and in which order
+// ---- sides, and what changed from the old one
 
-// Tables that an address looks into have no prototype: it may ask for the order `constructor`.
-
-const FILTERS = {
-  __proto__: null,
-  better: (task) => task.change > 1e-9,
-  worse: (task) => task.change !== null && task.change < -1e-9,
+const comparisons = kept(() => new Map(INDEX.comparisons.map((each) => [`${each.old} ${each.new}`,
+  {...each, leftOut: new Set(each.left_out), broken: new Set(each.broken), mended: new Set(each.mended)}])));
+const comparisonWith = (side) => (OLD === null || side === OLD ? undefined : comparisons().get(`${OLD} ${side}`));
+const suiteChange = (suite, side) => comparisonWith(side)?.suites[suite] ?? null;
+const bucketChange = (suite, bucket, side) => {
+  const changes = comparisonWith(side)?.buckets[suite];
+  return changes && Object.hasOwn(changes, bucket) ? changes[bucket] : null;
 };
-const TRIAL_FILTERS = {
-  __proto__: null,
-  undecided: (trial) => trial.undecided,
-  disagree: (trial) => trial.disagree,
-  // For the one who reads, a task of a suite where misses fail has missed all the same.
-  missed: (trial) => trial.ending === 'missed' || trial.ending === 'failed',
-};
-const trialMatches = (trial, name) => (TRIAL_FILTERS[name] ? TRIAL_FILTERS[name](trial) : trial.ending === name);
-const taskMatches = (task, name) =>
-  FILTERS[name] ? FILTERS[name](task) : task.trials.some((place) => trialMatches(TRIALS[place], name));
 
-function haystack(task) {
-  task.haystack ??= [task.task, task.bucket, task.label, task.reason, task.file, ...task.trials.map((place) => TRIALS[place].name)]
-    .join('\n').toLowerCase();
-  return task.haystack;
+const isPair = () => SIDES.length === 2 && OLD !== null;
+// The side whose trials a page of two is about.
+const newSide = () => (isPair() ? 1 - OLD : SIDES.length - 1);
+
+function changeOf(task, side) {
+  const with_ = comparisonWith(side), old = task.sides[OLD]?.score ?? null, {score} = task.sides[side];
+  return !with_ || with_.leftOut.has(task.place) || old === null || score === null ? null : score - old;
 }
 
-// A sum of which any part is unknown is unknown.
-const total = (task, key) => task.trials.reduce((sum, place) => (sum === null || TRIALS[place][key] === null ? null : sum + TRIALS[place][key]), 0);
-function spread(task) {
-  const scores = task.trials.map((place) => TRIALS[place].score).filter((score) => score !== null);
-  return scores.length > 1 ? Math.max(...scores) - Math.min(...scores) : null;
+// A task whose trials all passed on the old side and none does on this one, or the other way round.
+function flagOf(task, side) {
+  const with_ = comparisonWith(side);
+  return with_?.broken.has(task.place) ? 'broken' : with_?.mended.has(task.place) ? 'mended' : '';
 }
 
-// Each order: its words, what is compared, which way it goes first, and how its column shows the value.
-const ORDERS = {
-  __proto__: null,
-  change: {words: 'worst change', value: (task) => task.change, way: 1},
-  score: {words: 'lowest score', value: (task) => task.score, way: 1},
-  task: {words: 'task', value: (task) => task.task, way: 1},
-  bucket: {words: 'bucket', value: (task) => `${task.label}\n${task.bucket}`, way: 1},
-  spread: {words: 'widest spread', value: spread, way: -1, column: 'Spread', text: figure},
-  tokens: {words: 'most tokens', value: (task) => total(task, 'tokens'), way: -1, column: 'Tokens', text: short},
-  cost: {words: 'highest cost', value: (task) => total(task, 'usd'), way: -1, column: 'Cost', text: money},
-  time: {words: 'longest', value: (task) => total(task, 'seconds'), way: -1, column: 'Time', text: duration},
-};
-const DEFAULT_ORDER = COMPARED ? 'change' : 'score';
-
-function compareBy(order) {
-  const backwards = order.startsWith('-'), {value, way} = ORDERS[backwards ? order.slice(1) : order] ?? ORDERS[DEFAULT_ORDER];
-  const direction = backwards ? -way : way;
-  return (a, b) => {
-    const x = value(a), y = value(b);
-    // What has no value comes last, whichever way the rest goes.
-    if (x === null || y === null) return (x === null) - (y === null) || a.place - b.place;
-    return (x < y ? -direction : x > y ? direction : 0) || (a.score ?? 2) - (b.score ?? 2) || a.place - b.place;
-  };
-}
-
-function selectTasks({show, bucket, suite, q, sort}) {
-  const words = q.toLowerCase().split(/\s+/).filter(Boolean);
-  return TASKS.filter((task) =>
-    (!show.length || show.some((name) => taskMatches(task, name)))
-    && (bucket === null || task.bucket === bucket)
-    && (suite === null || task.label === suite)
-    && words.every((word) => haystack(task).includes(word)),
-  ).sort(compareBy(sort || DEFAULT_ORDER));
-}
-
-// Rows of one bucket together, buckets in the order of their first row: the worst first.
-function groupRows(tasks) {
-  const groups = new Map();
-  for (const task of tasks) {
-    const key = `${task.label}\n${task.bucket}`;
-    if (!groups.has(key)) groups.set(key, [{group: task.bucket, label: task.label, key}]);
-    groups.get(key).push(task);
-  }
-  return [...groups.values()].flatMap((rows) => [{...rows[0], tasks: rows.length - 1}, ...rows.slice(1)]);
-}
-
-// The trials that j and k walk through: those of the rows shown, and of these the ones the filter is about.
-function selectTrials(query) {
-  return selectTasks(query).flatMap((task) => {
-    const whole = !query.show.length || query.show.some((name) => FILTERS[name]?.(task));
-    return whole ? task.trials : task.trials.filter((place) => query.show.some((name) => trialMatches(TRIALS[place], name)));
-  });
-}
-
-function worstTrial(task) {
-  const worth = (place) => (TRIALS[place].ending === 'errored' ? -1 : TRIALS[place].score ?? 2);
-  return task.trials.reduce((worst, place) => (worth(place) < worth(worst) ? place : worst), task.trials[0]);
-}
-
-// The old run's trial of the same repetition or, where there is none, its first.
+// The old side's trial of the same repetition or, where there is none, its first.
 function oldTrial(place) {
-  const {row, repetition} = TRIALS[place];
-  if (row.old.includes(place)) return -1;
-  return row.old.find((other) => TRIALS[other].repetition === repetition) ?? row.old[0] ?? -1;
+  const {row, repetition, side} = TRIALS[place], old = OLD === null || OLD === side ? [] : row.sides[OLD].trials;
+  return old.find((other) => TRIALS[other].repetition === repetition) ?? old[0] ?? -1;
 }
+
+const ENDINGS = ['failed', 'missed', 'errored', 'passed'];
+
+// Of several trials the one to look at first: as all reports order them, errors come after misses.
+function worstOf(places) {
+  const worth = (place) => {
+    const {ending, score} = TRIALS[place];
+    return [ENDINGS.indexOf(ending), score ?? 0];
+  };
+  return places.reduce((worst, place) => {
+    const [a, b] = [worth(place), worth(worst)];
+    return a[0] < b[0] || (a[0] === b[0] && a[1] < b[1]) ? place : worst;
+  }, places[0]);
+}
+
+// A task that several models tried is one task, also where each of them has a row.
+const hasLanes = () => SUITES.some((suite) => suite.who);
+const countTasks = (tasks) => (hasLanes()
+  ? new Set(tasks.map((task) => `${SUITES[task.suite].suite}\n${task.task}`)).size : tasks.length);
+
+use(JSON.parse(document.getElementById('index').textContent));

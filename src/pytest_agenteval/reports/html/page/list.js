@@ -1,241 +1,158 @@
-// The list: suites and buckets as dots with intervals, then a row for each task, the worst first.
+// The list: suites and buckets as dots with intervals, why trials missed, then a row for each task and a column
+// for each side.
 
 const NARROW = matchMedia('(max-width: 700px)');
-const rowHeight = () => (NARROW.matches ? 84 : 48);
-const MARGIN_ROWS = 10;
-const MOST_CELLS = 12;
-
-const toggled = (list, name) => (list.includes(name) ? list.filter((other) => other !== name) : [...list, name]);
-const MOST_NARROW = 6;
 const STACKED = matchMedia('(max-width: 1050px)');
+const MARGIN_ROWS = 10;
+const MOST_NARROW = 6;
 const AS_BEFORE = 4;
 
-// What became worse, then what became better, then what stayed: within each the furthest, else the lowest, first.
-function bucketRank({verdict, change, score}) {
-  const moved = typeof change === 'number' && Math.abs(change) > 1e-9 ? Math.sign(change) : 0;
-  const group = verdict === 'worse' ? 0 : verdict === 'better' ? 1 : {'-1': 2, 1: 3, 0: AS_BEFORE}[moved];
-  return [group, moved ? -Math.abs(change) : score ?? 9];
-}
-const moved = (figures) => bucketRank(figures)[0] < AS_BEFORE;
-function byRank(a, b) {
-  const [x, y] = [bucketRank(a), bucketRank(b)];
-  return x[0] - y[0] || x[1] - y[1] || (a.name < b.name ? -1 : 1);
-}
-const bucketsOf = (suite) => (suite.buckets.length > 1 ? [...suite.buckets].sort(byRank) : []);
-// Suites stay in their order, except that those in which something moved come first.
-const suitesInOrder = () => (COMPARED ? [...SUITES].sort((a, b) => b.buckets.some(moved) - a.buckets.some(moved)) : SUITES);
+// ---- suites and buckets
 
-function FigureRow({figures, name, kind, href, current}) {
-  const {score, mark, low, high, verdict, says, change, change_low, change_high, p, passed, tasks, trials, planned, errored} = figures, left = planned - trials - errored;
-  const share = passed === null ? '' : percent(passed), over = interval(change_low, change_high);
-  const part = comparedPart(figures);
-  const facts = [`${plural(tasks, 'task')}, ${plural(trials, 'trial')}${errored ? ` and ${errored} errored` : ''}${left > 0 ? `, ${left} not run` : ''}`, share && `pass rate ${share}`,
-    interval(low, high) && `score within ${interval(low, high)}`, part, says || verdict, over && `change within ${over}`, typeof p === 'number' && probability(p)].filter(Boolean);
-  return html`<li><a class="figures ${kind}" href=${href} aria-current=${current ? 'true' : undefined} title=${facts.join(' · ')}>
+// What became worse, then what became better, then what stayed: within each the furthest, else the lowest, first.
+function bucketRank(figures, changes) {
+  const known = changes.filter(Boolean), verdicts = known.map(({verdict}) => verdict);
+  const furthest = known.reduce((most, {change}) => (typeof change === 'number' && Math.abs(change) > Math.abs(most) ? change : most), 0);
+  const moved = Math.abs(furthest) > 1e-9 ? Math.sign(furthest) : 0;
+  const group = verdicts.includes('worse') ? 0 : verdicts.includes('better') ? 1 : {'-1': 2, 1: 3, 0: AS_BEFORE}[moved];
+  return [group, moved ? -Math.abs(furthest) : least(figures.map((each) => each?.score ?? null).filter((score) => score !== null)) ?? 9];
+}
+
+const bucketsBySuite = kept(() => SUITES.map(({sides, buckets}, suite) => {
+  const ranked = buckets.map((bucket) => {
+    const changes = sideNumbers().map((side) => (buckets.length > 1 ? bucketChange(suite, bucket.name, side) : suiteChange(suite, side)));
+    return {...bucket, changes, rank: bucketRank(bucket.sides, changes)};
+  });
+  ranked.sort((a, b) => a.rank[0] - b.rank[0] || a.rank[1] - b.rank[1] || (a.name < b.name ? -1 : 1));
+  const whole = {name: SUITES[suite].label, sides, changes: sideNumbers().map((side) => suiteChange(suite, side))};
+  return {suite, whole, buckets: buckets.length > 1 ? ranked : [], moved: ranked.some(({rank}) => rank[0] < AS_BEFORE)};
+}));
+// Suites stay in their order, except that those in which something moved come first.
+const suitesInOrder = () => (OLD === null ? bucketsBySuite() : [...bucketsBySuite()].sort((a, b) => b.moved - a.moved));
+
+function figureFacts(figures, change) {
+  const {low, high, passed, tasks, trials, errored, not_run} = figures, over = change && interval(change.low, change.high);
+  return [`${plural(tasks, 'task')}, ${plural(trials, 'trial')}${errored ? ` and ${errored} errored` : ''}${not_run > 0 ? `, ${not_run} not run` : ''}`,
+    passed !== null && `pass rate ${percent(passed)}`, interval(low, high) && `score within ${interval(low, high)}`, comparedPart(figures, change),
+    change && (change.says || change.verdict), over && `change within ${over}`, change && typeof change.p === 'number' && probability(change.p)].filter(Boolean).join(' · ');
+}
+
+// One line for a suite or bucket of one side, or of two.
+function FigureRow({each, name, kind, href, current}) {
+  const side = newSide(), figures = each.sides[side], change = each.changes[side];
+  if (!figures) return null;
+  const part = comparedPart(figures, change);
+  return html`<li><a class="figures ${kind}" href=${href} aria-current=${current ? 'true' : undefined} title=${figureFacts(figures, change)}>
     <span class="name">${breakable(name)}${part && html`<span class="part dim"> ${part}</span>`}</span>
-    <${ScorePlot} figures=${figures} />
-    <span class="number">${figure(score)}${mark}</span>
-    ${COMPARED
-      ? html`<span class="number ${tone(verdict)}">${signed(change)}<span class="verdict" aria-hidden="true">${VERDICTS[verdict] ?? ''}</span><span class="hidden"> ${says || verdict}</span></span>`
-      : html`<span class="number dim">${share || '–'}<span class="hidden"> pass rate</span></span>`}
+    <${ScorePlot} figures=${figures} change=${change} />
+    <span class="number">${figure(figures.score)}${figures.mark}</span>
+    ${OLD === null ? html`<span class="number dim">${figures.passed === null ? '–' : percent(figures.passed)}<span class="hidden"> pass rate</span></span>` : html`<${Verdict} change=${change} />`}
   </a></li>`;
+}
+
+// A suite or bucket with a line for each side.
+function FigureBlock({each, name, kind, href, current, sides}) {
+  return html`<li><a class="block ${kind}" href=${href} aria-current=${current ? 'true' : undefined}><span class="name">${breakable(name)}</span>
+    ${sides.map((side) => {
+      const figures = each.sides[side], change = each.changes[side];
+      return html`<span class="figures" key=${side} title=${figures ? figureFacts(figures, change) : 'no trials'}>
+        <span class="line label ${side === OLD ? 'dim' : ''}">${sideLabel(side)}</span>
+        ${figures ? html`<${ScorePlot} figures=${figures} hollow=${side === OLD} /><span class="number">${figure(figures.score)}${figures.mark}</span>
+          ${side === OLD ? html`<span class="number dim">old</span>` : html`<${Verdict} change=${change} />`}` : html`<span class="dim">no trials</span>`}</span>`;
+    })}</a></li>`;
 }
 
 // Buckets that are as before are one line; of many suites, and where buckets stand above the tasks, the first few of
 // the others are shown.
-const MANY = SUITES.length > 2 && !COMPARED;
 class Suite extends Component {
-  render({suite, query, printing}, {all}) {
-    const inSuite = query.suite === suite.label, here = inSuite && query.bucket === null;
-    const buckets = bucketsOf(suite), first = COMPARED ? buckets.filter(moved).length : buckets.length;
-    const most = all || printing ? buckets.length : STACKED.matches || MANY ? Math.min(first, MOST_NARROW) : first;
+  render({suite, whole, buckets, query, printing}, {all}) {
+    const {label} = SUITES[suite], several = SIDES.length > 2, Figures = several ? FigureBlock : FigureRow, sides = shownSides(query);
+    const asked = (name) => (query.facets[name] ?? []), inSuite = asked('suite').includes(label), here = inSuite && !asked('bucket').length;
+    const link = (names) => listHash({...query, facets: {...query.facets, suite: [], bucket: [], ...names}});
+    const first = OLD === null || several ? buckets.length : buckets.filter(({rank}) => rank[0] < AS_BEFORE).length;
+    const few = several || STACKED.matches || (SUITES.length > 2 && OLD === null);
+    const most = all || printing ? buckets.length : few ? Math.min(first, several ? MOST_NARROW / 2 + 1 : MOST_NARROW) : first;
+    const inBucket = ({name}) => inSuite && asked('bucket').includes(name);
     return html`<div class="suite">
     <ul>
-      <${FigureRow} kind="whole" figures=${suite.all} name=${suite.label} current=${here}
-        href=${listHash({...query, bucket: null, suite: here ? null : suite.label})} />
-      ${buckets.filter((bucket, place) => place < most || inSuite && query.bucket === bucket.name).map((bucket) => {
-        const current = inSuite && query.bucket === bucket.name;
-        return html`<${FigureRow} key=${bucket.name} kind="bucket" figures=${bucket} name=${bucket.name || 'no bucket'} current=${current}
-          href=${listHash(current ? {...query, bucket: null, suite: null} : {...query, bucket: bucket.name, suite: suite.label})} />`;
-      })}
+      <${Figures} kind="whole" each=${whole} name=${label} current=${here} sides=${sides} href=${link(here ? {} : {suite: [label]})} />
+      ${buckets.filter((bucket, place) => place < most || inBucket(bucket)).map((bucket) => html`<${Figures} key=${bucket.name} kind="bucket" each=${bucket} name=${bucket.name || 'no bucket'}
+        current=${inBucket(bucket)} sides=${sides} href=${link(inBucket(bucket) ? {} : {suite: [label], bucket: [bucket.name]})} />`)}
     </ul>
-    ${buckets.length > most && html`<button class="more" onClick=${() => this.setState({all: true})}>${most < first ? plural(buckets.length - most, 'more bucket') : `${plural(buckets.length - most, 'bucket')} as before`}</button>`}
+    ${buckets.length > most && html`<button class="more" onClick=${() => this.setState({all: true})}>${most < first || OLD === null || several ? plural(buckets.length - most, 'more bucket') : `${plural(buckets.length - most, 'bucket')} as before`}</button>`}
   </div>`;
   }
 }
 
 function Buckets({query, printing}) {
+  const key = OLD === null ? 'score, pass rate' : SIDES.length > 2 ? html`<span class="key old"></span> ${sideLabel(OLD)}, change from it`
+    : html`<span class="key old"></span> ${sideLabel(OLD)} <span class="key"></span> ${sideLabel(newSide())}, change`;
   return html`<section class="buckets" aria-labelledby="buckets-title">
-    <div class="title"><h2 id="buckets-title">${SUITES.length > 1 ? 'Suites and buckets' : 'Buckets'}</h2>
-      <span class="dim">${COMPARED ? html`<span class="key old"></span> before <span class="key"></span> now, change` : 'score, pass rate'}</span></div>
-    ${suitesInOrder().map((suite) => html`<${Suite} key=${suite.label} suite=${suite} query=${query} printing=${printing} />`)}
+    <div class="title"><h2 id="buckets-title">${SUITES.length > 1 ? 'Suites and buckets' : 'Buckets'}</h2><span class="dim">${key}</span></div>
+    ${suitesInOrder().map((each) => html`<${Suite} key=${SUITES[each.suite].label} ...${each} query=${query} printing=${printing} />`)}
   </section>`;
 }
 
-// ---- what narrows the rows
+// ---- why trials missed
 
-function Pill({words, href}) {
-  return html`<a class="pill" href=${href} aria-label=${`remove filter ${words}`}>${words}<span aria-hidden="true"> ×</span></a>`;
+const MOST_CAUSES = 4;
+const MOST_CAUSE_SIDES = 6;
+
+function CauseRow({cause, query, several}) {
+  const asked = query.facets.cause ?? [], active = asked.includes(cause.key), worst = TRIALS[cause.worst];
+  return html`<tr class=${active ? 'active' : ''}>
+    <th scope="row"><a class="cause" href=${listHash(facetQuery(query, 'cause', toggled(asked, cause.key)))} aria-current=${active ? 'true' : undefined}>
+      ${cause.kind === 'errored' && html`<b class="kind">errored</b> `}${breakable(oneLine(cause.words, 200))}</a>
+      ${active && cause.traceback && html`<details class="fold"><summary>traceback</summary><div class="inside"><${Text} value=${cause.traceback} /></div></details>`}</th>
+    ${several && shownSides(query).map((side) => html`<td class="number side-count ${cause.sides[side] ? '' : 'dim'}" key=${side} data-head=${sideLabel(side)}>${count(cause.sides[side])}</td>`)}
+    <td class="number" data-head="trials">${count(cause.trials)}</td><td class="number" data-head="tasks">${count(cause.tasks)}</td>
+    <td class="worst"><a class="line" href=${trialHash(cause.worst)} title=${plain(worst.name)}>${figure(worst.score)} <span class="dim">${plain(worst.row.task)}${SIDES.length > 1 && `, ${sideLabel(worst.side)}`}</span></a></td>
+  </tr>`;
 }
 
-function Toolbar({query, rows}) {
-  const pills = [
-    ...query.show.map((name) => [plain(name), {...query, show: toggled(query.show, name)}]),
-    ...(query.bucket === null && query.suite === null ? []
-      : [[[query.suite, query.bucket].filter(Boolean).map(plain).join(' · '), {...query, bucket: null, suite: null}]]),
-  ];
-  return html`<div class="toolbar" role="search">
-    <input id="filter" type="search" placeholder="Filter tasks, reasons, buckets   /" aria-label="Filter tasks, reasons and buckets"
-      value=${query.q} onInput=${(event) => type(event.target.value)} onChange=${settle} />
-    <label class="choice"><span class="hidden">Order</span>
-      <select value=${query.sort || DEFAULT_ORDER} onChange=${(event) => goto({...query, sort: event.target.value})}>
-        ${Object.entries(ORDERS).filter(([key]) => key !== 'change' || COMPARED).map(([key, order]) =>
-          html`<option value=${key} selected=${key === (query.sort || DEFAULT_ORDER).replace('-', '')}>${order.words}</option>`)}
-      </select></label>
-    <label class="choice"><input type="checkbox" checked=${query.group} onChange=${() => goto({...query, group: !query.group})} /> by bucket</label>
-    <p class="status" role="status">${rows === TASKS.length ? plural(rows, 'task') : `${count(rows)} of ${plural(TASKS.length, 'task')}`}</p>
-    <${KeysButton} />
-    ${pills.length > 0 && html`<p class="pills">${pills.map(([words, next]) => html`<${Pill} key=${words} words=${words} href=${listHash(next)} />`)}</p>`}
-  </div>`;
-}
-
-// ---- the table: as many rows in the document as fit on the screen, all of them on paper
-
-function Head({query, column}) {
-  const now = query.sort || DEFAULT_ORDER;
-  const cell = (key, words, kind) => {
-    const active = now.replace('-', '') === key, down = active && (now[0] === '-') !== (ORDERS[key].way < 0);
-    return html`<span role="columnheader" class=${kind} aria-sort=${active ? (down ? 'descending' : 'ascending') : undefined}>
-      <button onClick=${() => goto({...query, sort: active && now[0] !== '-' ? `-${key}` : key})}>${words}${active && html`<span aria-hidden="true">${down ? ' ↓' : ' ↑'}</span>`}</button></span>`;
-  };
-  return html`<div role="rowgroup" class="thead"><div role="row" class="row" aria-rowindex="1">
-    ${cell('task', 'Task', 'what')}${cell('bucket', 'Bucket', 'where')}
-    <span role="columnheader" class="trials">${COMPARED ? 'Trials before, now' : 'Trials'}</span>
-    ${cell('score', 'Score', 'number')}${COMPARED && cell('change', 'Change', 'number')}
-    ${column && cell(column, ORDERS[column].column, 'number')}
-  </div></div>`;
-}
-
-function worstEnding(task) {
-  const endings = task.trials.map((place) => TRIALS[place].ending);
-  return ['errored', 'failed', 'missed', 'passed'].find((ending) => endings.includes(ending));
-}
-
-// As many cells as fit on each side; where that is not all of them, two fewer and how many more there are.
-function mostCells({trials, old}) {
-  const fitting = (NARROW.matches ? 10 : MOST_CELLS) / (old.length ? 2 : 1);
-  return Math.max(trials.length, old.length) > fitting ? fitting - 2 : fitting;
-}
-
-function Row({task, number, column}) {
-  const open = (event) => {
-    if (event.target.closest('a') || String(getSelection())) return;
-    go(trialHash(worstTrial(task)));
-  };
-  return html`<div role="row" class="row task ${worstEnding(task)}" aria-rowindex=${number} onClick=${open}>
-    <span role="cell" class="what">
-      <span class="line">${task.flag && html`<b class="flag ${task.flag === 'mended' ? 'good' : 'bad'}">${plain(task.flag)}</b>`}
-        <a class="name" data-row=${task.place} href=${trialHash(worstTrial(task))}>${plain(task.task)}</a></span>
-      <span class="line reason" title=${oneLine(task.reason, 1000)}>${oneLine(task.reason) || html`<span class="dim">all checks passed</span>`}</span>
-    </span>
-    <span role="cell" class="where">${breakable(task.bucket)}${SUITES.length > 1 && html`<span class="line dim">${plain(task.label)}</span>`}</span>
-    <span role="cell" class="trials">
-      ${task.old.length > 0 && html`<${Strip} places=${task.old} most=${mostCells(task)} /><span class="dim" aria-hidden="true">→</span>`}
-      <${Strip} places=${task.trials} most=${mostCells(task)} /></span>
-    <span role="cell" class="number">${figure(task.score)}</span>
-    ${COMPARED && html`<span role="cell" class="number"><${Change} value=${task.change} /></span>`}
-    ${column && html`<span role="cell" class="number dim">${ORDERS[column].text(ORDERS[column].value(task))}</span>`}
-  </div>`;
-}
-
-const GroupRow = ({group, label, tasks, number}) => html`<div role="row" class="row group" aria-rowindex=${number}>
-  <span role="cell"><b>${plain(group) || 'no bucket'}</b> <span class="dim">${SUITES.length > 1 ? `${plain(label)}, ` : ''}${plural(tasks, 'task')}</span></span></div>`;
-
-class Table extends Component {
-  constructor(props) {
-    super(props);
-    this.state = {first: 0, last: 40};
-    this.look = this.look.bind(this);
-  }
-
-  componentDidMount() {
-    addEventListener('scroll', this.look, {passive: true});
-    addEventListener('resize', this.look);
-    Table.shown = this;
-    this.look();
-  }
-
-  componentDidUpdate() { this.look(); }
-
-  componentWillUnmount() {
-    removeEventListener('scroll', this.look);
-    removeEventListener('resize', this.look);
-    Table.shown = null;
-  }
-
-  look() {
-    const above = -this.body.getBoundingClientRect().top, height = rowHeight();
-    const first = Math.max(0, Math.min(Math.floor(above / height), this.props.rows.length) - MARGIN_ROWS);
-    const last = Math.ceil((above + innerHeight) / height) + MARGIN_ROWS;
-    if (first !== this.state.first || last !== this.state.last || height !== this.state.height) this.setState({first, last, height});
-  }
-
-  // The next task's row gets the focus, scrolled to if it is not on the screen.
-  move(by) {
-    const {rows} = this.props, places = rows.flatMap((row, index) => (row.group === undefined ? [index] : []));
-    const here = document.activeElement?.dataset?.row, at = places.findIndex((index) => String(rows[index].place) === here);
-    const next = places[at < 0 ? (by > 0 ? 0 : places.length - 1) : Math.min(places.length - 1, Math.max(0, at + by))];
-    if (next !== undefined) this.focus(rows[next].place);
-  }
-
-  focus(place) {
-    const index = this.props.rows.findIndex((row) => row.place === place), height = rowHeight();
-    if (index < 0) return;
-    const top = this.body.getBoundingClientRect().top + index * height;
-    if (top < 150 || top > innerHeight - 2 * height) scrollTo(0, scrollY + top - innerHeight / 2);
-    this.look();
-    this.setState({}, () => this.body.querySelector(`[data-row="${place}"]`)?.focus({preventScroll: true}));
-  }
-
-  render({rows, query, printing}, {first, last}) {
-    const height = rowHeight(), column = ORDERS[(query.sort || '').replace('-', '')]?.column && query.sort.replace('-', '');
-    const shown = printing ? rows : rows.slice(first, last), skipped = printing ? 0 : first;
-    const widest = TASKS.reduce((most, task) => Math.max(most, task.trials.length + task.old.length), 2) + COMPARED + 0.6;
-    return html`<div role="table" class="table" aria-label="Tasks" aria-rowcount=${rows.length + 1}
-      style=${`--row:${height}px;--strip:${Math.ceil(Math.min(MOST_CELLS + 2.6, widest) * 21)}px`}>
-      <${Head} query=${query} column=${column} />
-      <div role="rowgroup" class="tbody" ref=${(body) => { if (body) this.body = body; }} style=${`height:${printing ? 'auto' : `${rows.length * height}px`}`}>
-        <div role="presentation" style=${`transform:translateY(${skipped * height}px)`}>
-          ${shown.map((row, index) => row.group === undefined
-            ? html`<${Row} key=${row.place} task=${row} number=${skipped + index + 2} column=${column} />`
-            : html`<${GroupRow} key=${row.key} ...${row} number=${skipped + index + 2} />`)}
-        </div>
-      </div>
-    </div>`;
+class Causes extends Component {
+  render({query, printing}, {all}) {
+    if (!CAUSES.length) return null;
+    const asked = query.facets.cause ?? [], several = SIDES.length > 1 && shownSides(query).length <= MOST_CAUSE_SIDES;
+    const most = all || printing ? CAUSES.length : CAUSES.length === MOST_CAUSES + 1 ? CAUSES.length : MOST_CAUSES;
+    const missed = TRIALS.filter(({ending}) => ending !== 'passed').length;
+    return html`<section class="causes" aria-labelledby="causes-title">
+      <h2 id="causes-title">Why trials missed <span class="dim">${count(missed)} of ${plural(TRIALS.length, 'trial')}</span></h2>
+      <table><thead><tr><th scope="col"><span class="hidden">cause</span></th>${several && shownSides(query).map((side) => html`<th scope="col" class="number" key=${side}><span class="line">${sideLabel(side)}</span></th>`)}
+        <th scope="col" class="number">trials</th><th scope="col" class="number">tasks</th><th scope="col" class="worst">worst</th></tr></thead>
+        <tbody>${CAUSES.filter((cause, place) => place < most || asked.includes(cause.key)).map((cause) => html`<${CauseRow} key=${cause.key} cause=${cause} query=${query} several=${several} />`)}</tbody></table>
+      ${CAUSES.length > most && html`<button class="more" onClick=${() => this.setState({all: true})}>${plural(CAUSES.length - most, 'more cause')}</button>`}
+    </section>`;
   }
 }
+
+// ---- runs, and the whole
 
 // The head has said what makes the newer run's figures doubtful.
 function Runs() {
-  return html`<section class="runs" aria-labelledby="runs-title"><h2 id="runs-title">Runs</h2>
-    ${RUNS.map((run, place) => html`<div class="run" key=${place}>
-      <p><b>${plain(run.name)}</b> <span class="dim">${[COMPARED && (place === NEWEST ? 'now' : 'before'), run.started_at && moment(run.started_at),
+  const older = isPair() && RUNS.length === 2 ? SIDES[OLD].run : null;
+  return html`<section class="runs" aria-labelledby="runs-title"><h2 id="runs-title">${RUNS.length === 1 ? 'Run' : 'Runs'}</h2>
+    ${RUNS.map((run, number) => html`<div class="run" key=${run.name}>
+      <p><b>${plain(run.name)}</b> <span class="dim">${[SIDES.filter((side) => side.run === number && SIDES.length > 1).map((side) => plain(side.label)).join(', '), run.started_at && moment(run.started_at),
         run.ended_at ? `ended ${moment(run.ended_at)}` : run.started_at && 'never ended', run.exit_status !== null && `exit ${run.exit_status}`, plain(run.place)].filter(Boolean).join(' · ')}</span></p>
-      ${COMPARED && place !== NEWEST && run.warnings.map((warning) => html`<p class="warning">${plain(warning)}</p>`)}
+      ${number === older && run.warnings.map((warning) => html`<p class="warning">${plain(warning)}</p>`)}
     </div>`)}
   </section>`;
 }
 
 function List({query, printing}) {
-  const tasks = selectTasks(query), rows = query.group ? groupRows(tasks) : tasks;
+  const {tasks} = select(query), rows = query.group ? groupRows(tasks) : tasks;
   return html`<div class="list">
     <div class="columns">
       <${Buckets} query=${query} printing=${printing} />
       <section class="tasks" aria-label="Tasks">
-        <${Toolbar} query=${query} rows=${tasks.length} />
+        <${Causes} query=${query} printing=${printing} />
+        <${Toolbar} query=${query} tasks=${tasks} />
         ${tasks.length ? html`<${Table} rows=${rows} query=${query} printing=${printing} />`
           : TASKS.length === 0 ? html`<p class="nothing">No trial has ended.</p>`
-          : html`<p class="nothing">No task matches. <a href=${listHash(NO_QUERY)}>Show all ${count(TASKS.length)}</a></p>`}
+          : Search.running && query.text ? html`<p class="nothing">Nothing found yet.</p>`
+          : html`<p class="nothing">No task matches. <a href=${listHash({...NO_QUERY, old: query.old, hide: query.hide})}>Show all ${count(countTasks(TASKS))}</a>
+            ${query.q.trim() && searchable() > 0 && html` · <a href=${listHash({...query, q: '', text: query.q.trim()})}>Search ${plural(searchable(), 'transcript')} for “${plain(query.q.trim())}”</a>`}</p>`}
       </section>
     </div>
     <${Runs} />

@@ -58,7 +58,7 @@ function money(usd) {
 }
 
 function duration(seconds) {
-  if (seconds === null || seconds === undefined) return '–';
+  if (seconds === null || seconds === undefined) return 'unknown';
   if (seconds < 0.1) return `${Math.round(seconds * 1000)} ms`;
   if (seconds < 60) return `${fixed(seconds, 1)} s`;
   const whole = Math.round(seconds), hours = Math.floor(whole / 3600), minutes = Math.floor((whole % 3600) / 60);
@@ -90,3 +90,9 @@ function breakableText(text) {
 const breakable = (name) => plain(name).split(/(?<=[_\-/.])(?=[^_\-/.])/).map((part) => html`${part}<wbr />`);
 
 const empty = (value) => value === null || value === undefined || value === '' || (typeof value === 'object' && !Object.keys(value).length);
+
+// A sum: its known part, and that a part of it is unknown; what nobody knows anything of is unknown.
+function amount(known, unknown, write) {
+  if (known === null || known === undefined || (unknown && !known)) return 'unknown';
+  return unknown ? `${write(known)} + unknown` : write(known);
+}

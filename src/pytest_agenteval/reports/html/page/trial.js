@@ -226,21 +226,25 @@ function Missing({place, problem, loading}) {
   <//>`;
 }
 
+// The trials of all sides, the old ones first.
+const trialsInOrder = (task) => placesOf(task, sideNumbers().sort((a, b) => (b === OLD) - (a === OLD)));
+
 function Title({place, opened, walk}) {
-  const trial = TRIALS[place], task = trial.row, at = placeIn(walk);
+  const trial = TRIALS[place], task = trial.row, at = placeIn(walk), change = changeOf(task, trial.side);
   return html`<header class="trial-head ${trial.ending}">
     <p class="crumbs"><a href=${listHash(listQuery)}>← All tasks</a>
       <span class="dim">${plain(task.label)} · ${plain(task.bucket)}</span>
       <span class="steps">${at >= 0 && html`<span class="dim">${at + 1} of ${walk.length}</span>`}
         <button onClick=${() => step(-1)} disabled=${at <= 0} aria-label="Previous trial (k)">‹</button><button onClick=${() => step(1)} disabled=${at === walk.length - 1} aria-label="Next trial (j)">›</button>
-        ${oldTrial(place) >= 0 && html`<button class="wordy" aria-pressed=${opened.beside} onClick=${toggleBeside}>Before beside it <kbd>o</kbd></button>`}<${KeysButton} /></span></p>
+        ${oldTrial(place) >= 0 && html`<button class="wordy" aria-pressed=${opened.beside} onClick=${toggleBeside}>${sideLabel(OLD)} beside it <kbd>o</kbd></button>`}<${KeysButton} /></span></p>
     <h1 tabindex="-1">${breakable(task.task)}</h1>
     <p class="summary"><b class="ending ${trial.ending}">${plain(trial.ending)}</b>
       <b class="score">${figure(trial.score)}</b>
-      ${task.change !== null && html`<span class="dim">task ${figure(task.old_score)} → ${figure(task.score)}</span> <${Change} value=${task.change} />`}
-      <${Strip} places=${[...task.old, ...task.trials]} current=${place} most=${60} />
-      <span class="dim">${[trial.repetition && `repetition ${trial.repetition}`, RUNS.length > 1 && (COMPARED ? (trial.run === NEWEST ? 'now' : 'before') : plain(RUNS[trial.run].name)),
+      ${change !== null && html`<span class="dim">task ${figure(task.sides[OLD].score)} → ${figure(task.sides[trial.side].score)}</span> <${Change} value=${change} />`}
+      <${Strip} places=${trialsInOrder(task)} current=${place} most=${60} />
+      <span class="dim">${[sideLabel(trial.side), trial.repetition && `repetition ${trial.repetition}`,
         duration(trial.seconds), trial.tokens === null ? 'tokens unknown' : `${short(trial.tokens)} tokens`, trial.attempts > 1 && `${trial.attempts} attempts in all`].filter(Boolean).join(' · ')}</span></p>
+    <${TrialNote} place=${place} />
   </header>`;
 }
 
@@ -258,7 +262,7 @@ function Sheet({place, trial, problem, loading}) {
 
 function Trial({place, opened, walk}) {
   const {trial, problem, loading, beside, old, oldProblem} = opened, other = oldTrial(place);
-  const sides = [{title: 'Before', place: other, trial: old, problem: oldProblem}, {title: 'Now', place, trial, problem}];
+  const sides = [{title: other < 0 ? '' : sideLabel(OLD), place: other, trial: old, problem: oldProblem}, {title: sideLabel(TRIALS[place].side), place, trial, problem}];
   return html`<div class="trial" key=${place}>
     <${Title} place=${place} opened=${opened} walk=${walk} />
     ${beside && other >= 0 ? html`<${SideBySide} sides=${sides} />` : html`<${Sheet} place=${place} trial=${trial} problem=${problem} loading=${loading} />`}

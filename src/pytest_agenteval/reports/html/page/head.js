@@ -1,0 +1,144 @@
+// The head: the verdict, every side's figures, what makes them doubtful, and chips that count what they show.
+// The file holds a plain one for browsers without scripts; this one follows the address and a run that goes on.
+
+const joined = (words) => (words.length < 2 ? words.join('') : `${words.slice(0, -1).join(', ')} and ${words.at(-1)}`);
+
+// "Compared with fast: slow and oracle are better; mid: cannot tell". Sides of which the same is said stand together.
+function verdictSentence(suite) {
+  const groups = new Map();
+  for (const side of sideNumbers()) {
+    if (side === OLD) continue;
+    const change = suiteChange(suite, side), says = change ? change.says || change.verdict || 'no verdict possible' : 'cannot be compared';
+    groups.set(says, [...(groups.get(says) ?? []), side]);
+  }
+  const rank = ([says]) => (says.startsWith('better') ? 0 : says.startsWith('worse') ? 1 : 2);
+  const parts = [...groups].sort((a, b) => rank(a) - rank(b)).map(([says, sides]) => {
+    const names = joined(sides.map((side) => plain(SIDES[side].label)));
+    return rank([says]) < 2 ? `${names} ${sides.length > 1 ? 'are' : 'is'} ${says}` : `${names}: ${says}`;
+  });
+  return `Compared with ${plain(SIDES[OLD].label)}: ${parts.join('; ')}.`;
+}
+
+function Headline() {
+  if (!TRIALS.length) return html`<h1>No trials</h1>`;
+  if (OLD === null) {
+    return html`<h1>${SUITES.slice(0, 3).map(({label, sides: [all]}, at) => html`${at > 0 && ', '}${plain(label)} ${figure(all?.score)}${all?.mark}${interval(all?.low, all?.high)
+      && html` <span class="interval">${interval(all.low, all.high)}</span>`}`)}${SUITES.length > 3 && ` and ${SUITES.length - 3} more`}</h1>`;
+  }
+  const headline = (side) => plain(comparisonWith(side)?.headline).replaceAll(' -> ', '\u00a0→\u00a0');
+  if (isPair() && headline(newSide())) return html`<h1>${headline(newSide())}</h1>`;
+  const sentences = SUITES.map((_, suite) => verdictSentence(suite)), each = html`<ul class="verdicts">${INDEX.verdicts.map((verdict) => html`<li>${plain(verdict)}</li>`)}</ul>`;
+  return html`<h1 class=${sentences.join('').length > 120 ? 'long' : ''}>${SUITES.length > 1 ? sentences.map((sentence, suite) => html`<span class="of-suite"><b>${plain(SUITES[suite].label)}</b> ${sentence}</span>`) : sentences}</h1>${SIDES.length > 2 && each}`;
+}
+
+// ---- what each side took
+
+// What a column shows of a side's figures; `number` is what a change is taken of, null where a part is unknown.
+const FIGURES = [
+  ['passed', 'passed', 'tasks that passed, of those that could be decided; where several models have rows of their own, each task with each of them', (all) => `${count(all.tasks_passed)} of ${hasLanes() ? count(all.tasks_decided) : plural(all.tasks_decided, 'task')}`, (all) => all.tasks_passed],
+  ['wall', 'wall', 'elapsed time from the first trial to the last', ({wall}) => duration(wall), ({wall}) => wall],
+  ['time', 'agents’ time', 'the sum of what the agents of all trials took: more than the wall where trials run side by side', ({seconds}) => duration(seconds), ({seconds}) => seconds],
+  ['tokens', 'tokens', 'of all attempts, read and written', ({tokens, tokens_unknown}) => amount(tokens, tokens_unknown, count), ({tokens, tokens_unknown}) => (tokens_unknown ? null : tokens)],
+  ['cost', 'cost', 'of all attempts', ({usd, usd_unknown}) => amount(usd, usd_unknown, money), ({usd, usd_unknown}) => (usd_unknown ? null : usd)],
+  ['turn', 'a turn', 'half of the turns took no longer, and 95 of 100: the model’s answer', ({p50, p95}) => (p50 === null ? 'unknown' : `${duration(p50).replace(/ s$/, '')} / ${duration(p95)}`), ({p50}) => p50],
+];
+
+// What a figure was before, and by how much it changed: a count in tasks, everything else in percent.
+function difference(key, now, before, was) {
+  if (now === null || before === null || now === undefined || before === undefined) return `was ${was}`;
+  if (now === before) return 'as before';
+  const size = key === 'passed' ? count(Math.abs(now - before)) : before ? `${Math.round(Math.abs(now / before - 1) * 100)} %` : '';
+  return `${size && `${now > before ? '+' : '−'}${size}, `}was ${was}`;
+}
+
+// One side, or one before and one now: a row of figures.
+function FigureStrip() {
+  const now = SIDES[newSide()].figures, before = isPair() ? SIDES[OLD].figures : null;
+  if (!now) return null;
+  return html`<dl class="strip-of-figures">${FIGURES.map(([key, words, title, write, number]) => html`<div key=${key} title=${title}>
+    <dt>${words}${key === 'turn' && html` <span class="dim">p50 / p95</span>`}</dt><dd>${write(now)}
+      ${before && html`<span class="dim"> ${difference(key, number(now), number(before), write(before))}</span>`}</dd></div>`)}</dl>`;
+}
+
+const MOST_SUITE_COLUMNS = 4;
+
+function ScoreCells({suite, side, words, inWords}) {
+  const figures = SUITES[suite].sides[side], change = suiteChange(suite, side);
+  if (!figures) return html`<td class="plot-cell"></td><td class="number dim" data-head=${words}>–</td><td class="says dim">no trials</td>`;
+  return html`<td class="plot-cell"><${ScorePlot} figures=${figures} hollow=${side === OLD} /></td>
+    <td class="number" data-head=${words}><b>${figure(figures.score)}${figures.mark}</b> <span class="dim">${interval(figures.low, figures.high)}</span></td>
+    <td class="says">${side === OLD ? html`<span class="dim">old</span>` : change ? html`<${Verdict} change=${change} />${inWords && html` <span class=${tone(change.verdict)}>${verdictWords(change)}</span>`}` : html`<span class="dim">cannot be compared</span>`}</td>`;
+}
+
+// The words of a verdict and how sure it is.
+function verdictWords({says, verdict, p, testable}) {
+  return [plain(says || verdict) || 'no verdict possible', testable && typeof p === 'number' && probability(p)].filter(Boolean).join(', ');
+}
+
+function SideRow({side, suites, query}) {
+  const {label, name, note, figures} = SIDES[side];
+  const choose = () => goto({...query, old: side === INDEX.old ? '' : label}, true);
+  return html`<tr class=${side === OLD ? 'old' : ''}>
+    <th scope="row"><label title=${`compare the others with ${plain(name)}`}><input type="radio" name="old" checked=${side === OLD} onChange=${choose} aria-label=${`compare with ${plain(label)}`} /> ${plain(label)}</label>
+      ${note && html` <span class="dim">${plain(note)}</span>`}</th>
+    ${suites.map((suite) => html`<${ScoreCells} key=${suite} suite=${suite} side=${side} inWords=${suites.length === 1} words=${suites.length > 1 ? plain(SUITES[suite].label) : 'score'} />`)}
+    ${FIGURES.map(([key, words, , write]) => html`<td key=${key} class="number of-${key}" data-head=${words}>${figures ? write(figures) : '–'}</td>`)}
+  </tr>`;
+}
+
+// Three sides and more: a line for each; the circle takes it as the old one.
+function SidesTable({query}) {
+  const suites = SUITES.length > MOST_SUITE_COLUMNS ? [] : SUITES.map((_, suite) => suite);
+  return html`<div class="sides-table" tabindex="0" role="region" aria-label="Sides"><table>
+    <thead><tr><th scope="col">compared with</th>
+      ${suites.map((suite) => html`<th scope="col" key=${suite} colspan="3" class="score-head">${suites.length > 1 ? plain(SUITES[suite].label) : 'score'}</th>`)}
+      ${FIGURES.map(([key, words, title]) => html`<th scope="col" key=${key} class="of-${key}" title=${title}>${words}${key === 'turn' && html` <span class="dim">p50 / p95</span>`}</th>`)}</tr></thead>
+    <tbody>${sideNumbers().map((side) => html`<${SideRow} key=${SIDES[side].label} side=${side} suites=${suites} query=${query} />`)}</tbody></table></div>`;
+}
+
+// ---- runs, warnings, chips
+
+function HeadRuns() {
+  // Where a letter stands for a run it stands with the run.
+  const lettered = INDEX.legend.length > 0 && SIDES.length > 1 && new Set(SIDES.map(({run}) => run)).size === SIDES.length;
+  const role = (number) => (isPair() && RUNS.length === 2 ? (SIDES[OLD].run === number ? ' old' : ' new') : '');
+  return html`<ul class="runs">${RUNS.map((run, number) => html`<li key=${number}>${lettered && html`<b>${plain(SIDES.find((side) => side.run === number)?.label)}</b> `}<code>${plain(run.name)}</code>${role(number)}
+      ${run.started_at && html` <time datetime=${run.started_at}>${plain(run.started_at.slice(0, 16)).replace('T', ' ')}</time>`}${run.notes.map((note) => html` <span class="note">${plain(note)}</span>`)}</li>`)}
+    ${SIDES.length > 1 && !lettered && INDEX.legend.map((line) => html`<li key=${line}>${plain(line)}</li>`)}</ul>`;
+}
+
+function Warnings() {
+  const runs = isPair() && RUNS.length === 2 ? [RUNS[SIDES[newSide()].run]] : RUNS;
+  return html`${runs.flatMap((run) => run.warnings.map((warning) => html`<p class="warning" key=${warning}>${runs.length > 1 && `${plain(run.name)}: `}${plain(warning)}</p>`))}
+    ${INDEX.left_out && html`<p class="warning">${plain(INDEX.left_out)}</p>`}`;
+}
+
+function Chips({query}) {
+  return html`<nav class="chips" aria-label="Filters">${chipCounts().map(([chip, tasks]) => {
+    const press = (event) => { event.preventDefault(); goto({...query, show: toggled(query.show, chip)}); };
+    return html`<a key=${chip} class="chip ${chip} ${tasks ? '' : 'none'}" data-filter=${chip} role="button" href="#/?show=${chip}" aria-pressed=${String(query.show.includes(chip))}
+      title=${plural(tasks, 'task')} onClick=${press} onKeyDown=${(event) => { if (event.key === ' ') press(event); }}>${chip} <b>${count(tasks)}</b></a>`;
+  })}</nav>`;
+}
+
+function Basis() {
+  const others = sideNumbers().map(comparisonWith).filter((each) => each?.basis);
+  if (!others.length) return null;
+  const text = others.map(({new: side, basis}) => (isPair() ? plain(basis) : `${plain(SIDES[OLD].label)} -> ${plain(SIDES[side].label)}\n${plain(basis)}`)).join('\n\n');
+  return html`<details class="rests-on"><summary>what the verdict rests on</summary><pre tabindex="0">${text}</pre></details>`;
+}
+
+// Drawn when they are looked at: few who open a page want them first.
+class Pictures extends Component {
+  render(_, {open}) {
+    return html`<details class="rests-on" onToggle=${(event) => this.setState({open: event.target.open})}><summary>${SIDES.length > 1 ? 'pictures: score against cost and time, spread of task scores' : 'picture: spread of task scores'}</summary>
+      ${open && html`<${SuitePictures} index=${INDEX} old=${OLD} />`}</details>`;
+  }
+}
+
+function Head({query}) {
+  return html`<p class="kicker">${plain(INDEX.title)} <span class="counts">${plural(countTasks(TASKS), 'task')}, ${plural(TRIALS.length, 'trial')}${SIDES.length > 2 && `, ${SIDES.length} sides`}</span></p>
+    <${Headline} />
+    ${SIDES.length > 2 ? html`<${SidesTable} query=${query} />` : html`<${FigureStrip} />`}
+    <${HeadRuns} /><${Warnings} /><${Chips} query=${query} /><${Pictures} /><${Basis} />`;
+}
