@@ -135,23 +135,29 @@ def page_file(name: str) -> str:
 
 def write_html(path: Path, source: ReportSource) -> None:
     """Write the page; an OSError leaves the file as it was."""
-    index, trials = page_index(source)
+    index, trials = report_index(source)
     boards = leaderboards_of(source.all_runs, source.scorecards)
     # The index, which stands above the chunks, holds their places: chunks are written first, into a file
     # without a name, as a run may be larger than memory.
     with tempfile.TemporaryFile() as chunks:
         index["left_out"] = _write_chunks(chunks, index["trials"], trials)
         chunks.seek(0)
-        text = page_html(index, boards, verdict_sentences(source.sides) if len(source.sides) > 2 else ())
+        text = page_html(index, boards)
         with replacing(path) as beside, beside.open("wb") as file:
             file.write(text.encode(errors="backslashreplace"))
             shutil.copyfileobj(chunks, file)
             file.write(b"</body>\n</html>\n")
 
 
-def page_html(index: Fields, boards: Sequence[Leaderboard], verdicts: Sequence[str] = ()) -> str:
-    """Give the page of an index up to its transcripts; ``verdicts`` are about three sides or more."""
-    index = {**index, "verdicts": list(verdicts)}
+def report_index(source: ReportSource) -> tuple[Fields, list[IndexedTrial]]:
+    """Give the index of a report with who beats whom, and its trials in the order in which it has them."""
+    index, trials = page_index(source)
+    verdicts = verdict_sentences(source.sides) if len(source.sides) > 2 else []
+    return {**index, "verdicts": verdicts}, trials
+
+
+def page_html(index: Fields, boards: Sequence[Leaderboard]) -> str:
+    """Give the page of an index up to its transcripts."""
     # One function around all parts: nothing outside of the script can see into it.
     parts = [page_file(name) for name in (*SCRIPTS, *(LIVE_SCRIPTS if index["live"] else ()))]
     script = "(() => {\n" + "\n".join(parts).replace("</script", "<\\/script") + "\n})();"

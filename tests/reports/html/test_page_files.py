@@ -62,6 +62,13 @@ def test_scripts_make_no_markup_and_ask_for_nothing(name):
     assert not re.search(forbidden, _text(name))
 
 
+def test_scripts_share_one_scope_without_sharing_names():
+    """All scripts are one function of the page: a name that two of them declare would stop all of it."""
+    declared = r"^(?:async )?(?:function|class|const|let) ([A-Za-z_$]+)"
+    names = [name for script in SCRIPTS for name in re.findall(declared, _text(script), re.MULTILINE)]
+    assert [name for name in names if names.count(name) > 1] == []
+
+
 def test_our_scripts_stay_small():
     """The page's own scripts are a weight in every report, whose comments do not count."""
     lines = [line.strip() for name in SCRIPTS for line in _text(name).splitlines()]

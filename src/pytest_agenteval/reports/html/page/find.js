@@ -158,7 +158,7 @@ class AddFilter extends Component {
   }
 
   panel(query, text) {
-    const words = wordsOf(text);
+    const words = filterWords(text);
     const groups = facetCounts().map(([name, counts]) => [name, counts.filter(([value]) => {
       const line = `${FACETS[name].words} ${facetText(name, value)}`.toLowerCase();
       return words.every((word) => line.includes(word));

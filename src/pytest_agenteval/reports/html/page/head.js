@@ -19,6 +19,9 @@ function verdictSentence(suite) {
   return `Compared with ${plain(SIDES[OLD].label)}: ${parts.join('; ')}.`;
 }
 
+const MOST_HEADLINE = 140;
+
+// Who beats whom, where that is short; else how each side compares with the old one.
 function Headline() {
   if (!TRIALS.length) return html`<h1>No trials</h1>`;
   if (OLD === null) {
@@ -27,8 +30,10 @@ function Headline() {
   }
   const headline = (side) => plain(comparisonWith(side)?.headline).replaceAll(' -> ', '\u00a0→\u00a0');
   if (isPair() && headline(newSide())) return html`<h1>${headline(newSide())}</h1>`;
-  const sentences = SUITES.map((_, suite) => verdictSentence(suite)), each = html`<ul class="verdicts">${INDEX.verdicts.map((verdict) => html`<li>${plain(verdict)}</li>`)}</ul>`;
-  return html`<h1 class=${sentences.join('').length > 120 ? 'long' : ''}>${SUITES.length > 1 ? sentences.map((sentence, suite) => html`<span class="of-suite"><b>${plain(SUITES[suite].label)}</b> ${sentence}</span>`) : sentences}</h1>${SIDES.length > 2 && each}`;
+  const verdicts = INDEX.verdicts.map(plain).join('; ');
+  if (SUITES.length === 1 && verdicts && verdicts.length < MOST_HEADLINE) return html`<h1>${verdicts}.</h1>`;
+  const sentences = SUITES.map((_, suite) => verdictSentence(suite));
+  return html`<h1 class=${sentences.join('').length > MOST_HEADLINE ? 'long' : ''}>${SUITES.length > 1 ? sentences.map((sentence, suite) => html`<span class="of-suite"><b>${plain(SUITES[suite].label)}</b> ${sentence}</span>`) : sentences}</h1>`;
 }
 
 // ---- what each side took
@@ -124,7 +129,7 @@ function Chips({query}) {
 function Basis() {
   const others = sideNumbers().map(comparisonWith).filter((each) => each?.basis);
   if (!others.length) return null;
-  const text = others.map(({new: side, basis}) => (isPair() ? plain(basis) : `${plain(SIDES[OLD].label)} -> ${plain(SIDES[side].label)}\n${plain(basis)}`)).join('\n\n');
+  const text = [INDEX.verdicts.map(plain).join('\n'), ...others.map(({new: side, basis}) => (isPair() ? plain(basis) : `${plain(SIDES[OLD].label)} -> ${plain(SIDES[side].label)}\n${plain(basis)}`))].filter(Boolean).join('\n\n');
   return html`<details class="rests-on"><summary>what the verdict rests on</summary><pre tabindex="0">${text}</pre></details>`;
 }
 

@@ -116,7 +116,7 @@ function haystack(task) {
   return task.haystack;
 }
 
-const wordsOf = (text) => text.toLowerCase().split(/\s+/).filter(Boolean);
+const filterWords = (text) => text.toLowerCase().split(/\s+/).filter(Boolean);
 const testOf = (get, values) => (each) => get(each).some((value) => values.includes(value));
 
 // Whether a trial is what is asked for, by its filters and by what its transcript has; null: nothing is asked.
@@ -128,7 +128,7 @@ function trialTest(query) {
 }
 
 function taskTest(query) {
-  const words = wordsOf(query.q);
+  const words = filterWords(query.q);
   const tests = Object.entries(query.facets).filter(([name, values]) => values.length && FACETS[name].task)
     .map(([name, values]) => testOf(FACETS[name].task, values));
   return (task) => tests.every((test) => test(task)) && words.every((word) => haystack(task).includes(word));

@@ -1,7 +1,7 @@
 // The table of tasks: as many rows in the document as fit on the screen, all of them on paper. One side has its
 // trials, two have them before and now, more have a column each.
 
-const MOST_CELLS = 12;
+const MOST_ROW_CELLS = 12;
 
 let layout = {};
 // What the table looks like for a query: which sides have columns, and how many cells fit into one.
@@ -15,7 +15,7 @@ function newLayout(query) {
   const sides = shownSides(query), matrix = SIDES.length > 2, cards = NARROW.matches;
   const most = (numbers) => TASKS.reduce((longest, task) => Math.max(longest, ...numbers.map((side) => task.sides[side].trials.length)), 1);
   const {key} = sortOf(query), column = orderOf(key).column ? key : '';
-  const cells = cards ? 9 : matrix ? (sides.length > 4 ? 3 : sides.length > 3 ? 5 : 6) : MOST_CELLS / SIDES.length;
+  const cells = cards ? 9 : matrix ? (sides.length > 4 ? 3 : sides.length > 3 ? 5 : 6) : MOST_ROW_CELLS / SIDES.length;
   const longest = most(sides), fitting = longest > cells ? cells - 1 : cells;
   const strip = Math.min(longest > cells ? fitting + 1.2 : longest, cells + 1) * 21;
   const height = cards ? 52 + 27 * sides.length : 48;
