@@ -38,6 +38,7 @@ from pytest_agenteval.store.run_folder import (
     RunShards,
     RunSuite,
     end_run,
+    find_run,
     open_run,
     planned_groups,
     write_planned,
@@ -354,7 +355,8 @@ def test_runs_of_several_machines_are_one(capsys: pytest.CaptureFixture[str]) ->
     of_gpt = [replace(each, key=each.key._replace(model="gpt")) for each in both]
     stored("A", both, replace(HEADER, repetitions=1))
     stored("B", [again, tried("c")], replace(HEADER, repetitions=2, reused=("before",)))
-    stored("C", of_gpt, replace(HEADER, models=(RunModel("gpt", "openai/gpt"),), variants=("",)), 1)
+    later = replace(HEADER, started_at="2026-11-21T09:45:00+00:00", models=(RunModel("gpt", "openai/gpt"),))
+    stored("C", of_gpt, replace(later, variants=("",)), 1)
     notes = {again.key: Note("", "flaky?"), of_gpt[0].key: Note("2026-11-21T11:00:00Z")}
     for name, (of_trial, note) in zip("BC", notes.items(), strict=True):
         write_note(RUNS / name, of_trial, note)
@@ -373,6 +375,12 @@ def test_runs_of_several_machines_are_one(capsys: pytest.CaptureFixture[str]) ->
     assert (run.header.started_at, run.header.ended_at) == (HEADER.started_at, "2026-11-21T10:30:15+00:00")
     assert [model.name for model in run.header.models] == ["claude", "gpt"]
     assert ("claude" in out, "gpt" in out) == (True, True)
+    # It began with its first part; as the one that was made last it is the latest, wherever runs are listed.
+    assert [find_run(RUNS, name).name for name in ("latest", "claude@latest")] == ["D", "D"]
+    (RUNS / "latest").unlink()
+    assert find_run(RUNS, "latest").name == "D"
+    assert main(["runs", "--json", "-"]) == 0
+    assert json.loads(capsys.readouterr().out)["runs"][0]["name"] == "D"
     assert {entry.key: entry.note for entry in run.entries if entry.note} == notes
     assert len(run.odd) == 1
 

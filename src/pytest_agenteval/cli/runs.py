@@ -38,6 +38,7 @@ from pytest_agenteval.store.pruning import Pruning, left_behind, plan_pruning, r
 from pytest_agenteval.store.run_folder import (
     HOLD_FILE,
     RunFolder,
+    latest_first,
     list_runs,
     read_header_or_name,
     read_json,
@@ -166,7 +167,7 @@ def runs(args: argparse.Namespace) -> int:
     """List runs, newest first; a run that cannot be read in part hides no other."""
     if args.prune:
         return prune(args)
-    stored = list_runs(Path(args.results))
+    stored = latest_first(list_runs(Path(args.results)))
     chosen = stored if args.all else stored[: args.number]
     # One after the other: a thousand whole runs would not fit into memory.
     listed = [listed_run(folder.path) for folder in chosen]

@@ -6,6 +6,7 @@ import os
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -331,7 +332,8 @@ def join_runs(runs: Sequence[Run], results: Path, name: str, command: Sequence[s
 
     If a file cannot be copied, no run is left behind. Raises UsageMistake if the name is taken.
     """
-    header = replace(_joined_header(runs), command=tuple(command))
+    moment = datetime.now(UTC).isoformat(timespec="milliseconds")
+    header = replace(_joined_header(runs), command=tuple(command), merged_at=moment)
     folder = _folder(results, name, header)
     try:
         for number, run in enumerate(runs, 1):

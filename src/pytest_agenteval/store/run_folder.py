@@ -166,7 +166,7 @@ class RunHeader(Record, frozen=True, forbid_unknown_fields=False):
     it was resumed; ``reused`` names the runs whose finished trials it has taken over. ``user`` is the id of
     the model that simulated users. ``died`` names the processes that died during the run, as its journals do
     (``gw0-4711``). ``sessions`` are those before the run was resumed last, and those of merged runs;
-    ``all_sessions`` gives all.
+    ``all_sessions`` gives all. ``merged_at`` is when the run was made of others, empty for any other.
     """
 
     started_at: str
@@ -195,6 +195,7 @@ class RunHeader(Record, frozen=True, forbid_unknown_fields=False):
     user: str = ""
     died: tuple[str, ...] = ()
     sessions: tuple[RunSession, ...] = ()
+    merged_at: str = ""
 
     @property
     def all_sessions(self) -> tuple[RunSession, ...]:
@@ -225,7 +226,7 @@ class RunHeader(Record, frozen=True, forbid_unknown_fields=False):
         fields |= {"models": [model.to_json() for model in self.models]}
         fields |= {"judges": [judge.to_json() for judge in self.judges]}
         rare = ["held_out_looks", "repetition_rule", "prices", "shards", "resumed", "sessions", "reused"]
-        rare += ["user", "died"]
+        rare += ["user", "died", "merged_at"]
         for name in rare:
             if not fields[name]:
                 del fields[name]
@@ -384,7 +385,10 @@ def damage_text(broken: BaseException) -> str:
 
 
 def list_runs(root: Path) -> list[RunFolder]:
-    """Return the runs of a folder, newest first; an unreadable header gives only what the name says."""
+    """Return the runs of a folder, newest first, by when they started.
+
+    A header that cannot be read gives only what the run's name says.
+    """
     runs = []
     for path in root.glob(f"*/{HEADER}"):
         with suppress(UsageMistake):
@@ -392,6 +396,17 @@ def list_runs(root: Path) -> list[RunFolder]:
             if path.parent.name != LATEST:
                 runs.append(RunFolder(path.parent, read_header_or_name(path.parent)[0]))
     return sorted(runs, key=lambda run: (run.header.started_at, run.path.name), reverse=True)
+
+
+def latest_first(runs: Iterable[RunFolder]) -> list[RunFolder]:
+    """Return runs by when they were last started, resumed or merged, as ``latest`` follows them."""
+
+    def last_moment(run: RunFolder) -> tuple[str, str]:
+        header = run.header
+        resumed = (resumption.at for resumption in header.resumed)
+        return max(header.started_at, header.merged_at, *resumed), run.path.name
+
+    return sorted(runs, key=last_moment, reverse=True)
 
 
 def whole_runs(root: Path) -> list[RunFolder]:
@@ -428,7 +443,7 @@ def find_run(root: Path, name: str) -> Path:
         # Also a run of a newer version, which ``list_runs`` leaves out: reading it then raises the exact
         # error.
         return root / name
-    runs = list_runs(root)
+    runs = latest_first(list_runs(root))
     matching: Sequence[RunFolder] = ()
     if name == LATEST:
         # The link may be lost, as in a downloaded archive, or lead to a run that was deleted.
@@ -455,7 +470,7 @@ def find_run(root: Path, name: str) -> Path:
 def runs_of_day(root: Path, name: str) -> list[str]:
     """Return the names of all runs that ``MODEL@YYYYMMDD`` may mean, newest first; else none."""
     is_other = not name or name.endswith(f"@{LATEST}") or (Path(name) / HEADER).is_file()
-    return [] if is_other else [run.path.name for run in _of_model(list_runs(root), name)]
+    return [] if is_other else [run.path.name for run in _of_model(latest_first(list_runs(root)), name)]
 
 
 def _of_model(runs: Sequence[RunFolder], name: str) -> list[RunFolder]:

@@ -280,6 +280,7 @@ HEADER = published(
         | {
             "reused": {**list_schema(TEXT), "description": "runs whose finished trials were taken over"},
             "died": list_schema(TEXT),
+            "merged_at": {**TEXT, "description": "when the run was made of others"},
             "resumed": list_schema(object_schema({"at": TEXT}, {"command": list_schema(TEXT)})),
             "sessions": {
                 **list_schema(object_schema({"started_at": TEXT, "ended_at": TEXT}, {})),
