@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from pytest_agenteval.compare.baseline_file import (
     baseline_text,
-    find_compared_run,
+    find_baseline,
     read_baseline,
     write_baseline,
 )
@@ -228,4 +228,4 @@ def test_a_file_that_is_no_baseline_is_refused(tmp_path: Path, text: str, says: 
 def test_a_file_that_is_not_there_says_how_it_is_written(tmp_path: Path) -> None:
     """What ends with .json is meant as a file, not as a run's name."""
     with pytest.raises(UsageMistake, match=r"agenteval baseline set RUN --to evals/baselines/pkm.json"):
-        find_compared_run(tmp_path, "evals/baselines/pkm.json")
+        find_baseline(tmp_path, "evals/baselines/pkm.json")

@@ -291,11 +291,6 @@ def read_baseline(path: Path) -> ComparedRun:
     )
 
 
-def find_compared_run(results: Path, name: str) -> ComparedRun:
-    """Read the side that a name means: a baseline's file, or a run as ``find_run`` finds it."""
-    return read_baseline_run(find_baseline(results, name))
-
-
 def find_baseline(results: Path, name: str) -> Path:
     """Give the baseline's file, or the run's folder, that a name means; raises UsageMistake for neither."""
     path = Path(name)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pytest_agenteval.compare.comparison import RunComparison
-from pytest_agenteval.compare.pairing import ComparedRun
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.scorecard import RegisteredScorecard
 from pytest_agenteval.reports.sides import Sides, sides_of
@@ -37,21 +36,10 @@ class ReportSource(FrozenValue, frozen=True):
         return comparison if comparison.suites else None
 
     @property
-    def old(self) -> ComparedRun | None:
-        """The old side of a comparison of two runs."""
-        return self.sides.sides[0].compared if self.comparison else None
-
-    @property
-    def old_run(self) -> Run | None:
-        """The run that is compared against; None without a comparison, or for the file of a baseline."""
-        return self.sides.sides[0].run if self.comparison else None
-
-    @property
     def runs(self) -> tuple[Run, ...]:
-        """The runs without the old side of a comparison of two runs."""
-        old = self.old_run
-        new = tuple(run for run in self.all_runs if run is not old)
-        return new or self.all_runs
+        """The runs without the old one of two that are compared."""
+        old = self.sides.sides[0].run if self.comparison else None
+        return tuple(run for run in self.all_runs if run is not old) or self.all_runs
 
 
 def report_source(
