@@ -180,7 +180,7 @@ def test_nothing_is_read_where_nothing_is_new_and_only_the_rest_where_something_
     writer.finished([trial("new")])
     assert len(follower.run().entries) == 201
     assert read == [("journal-main-1.jsonl", (folder / "journal-main-1.jsonl").stat().st_size - before)]
-    assert follower.version == version + 1
+    assert follower.version > version
 
 
 def test_transcripts_of_a_run_that_goes_on_are_found(folder: Path) -> None:

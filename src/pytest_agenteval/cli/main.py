@@ -25,6 +25,7 @@ VERBS: Mapping[str, str] = {
     "runs": "list the runs that are kept, newest first",
     "show": "one trial: why it ended so, what was said, called and changed",
     "import": "bring in another benchmark's suite and runs, from your copy",
+    "view": "runs in the browser: listed, compared, followed while they go on",
     "report": "stored runs as tables, side by side, or as a benchmark's files",
     "sql": "ask stored runs in SQL: trials, grades, calls, messages",
     "merge": "join runs of shards, or of several machines, into one",
@@ -60,6 +61,7 @@ MODULES: Mapping[str, str] = {
 
 # Verbs without ``--json``, and why.
 WITHOUT_JSON: Mapping[str, str] = {
+    "view": "it serves pages; `agenteval runs` and `report` have documents",
     "schema": "what it prints is JSON",
     "cassettes": "it changes files, and prints a line for each",
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import sys
 from collections import Counter
@@ -31,6 +30,7 @@ from pytest_agenteval.cli.console import (
     write_result,
     write_text,
 )
+from pytest_agenteval.compare.baseline_file import baseline_files
 from pytest_agenteval.processes.files import PresenceLock
 from pytest_agenteval.reports.run_list import RunListDocument, listed_run, run_list_table
 from pytest_agenteval.reports.tables import table_lines
@@ -45,7 +45,6 @@ from pytest_agenteval.store.run_folder import (
     whole_runs,
 )
 from pytest_agenteval.store.run_reader import Run, load_run
-from pytest_agenteval.tasks.file_names import holds_baseline
 from pytest_agenteval.text.errors import UsageMistake, nearest_names, writing
 from pytest_agenteval.text.formatting import StyledLine, format_moment, pluralize
 
@@ -112,18 +111,14 @@ def _is_in_use(folder: Path) -> bool:
 
 def _baseline_runs(below: Path) -> Iterator[str]:
     """Name the runs of which the baselines below a folder were made."""
-    for folder, folders, files in os.walk(below):
-        # Hidden folders and node_modules hold no baselines, and take long to walk.
-        folders[:] = [name for name in folders if not name.startswith(".") and name != "node_modules"]
-        for path in (Path(folder, name) for name in files if name.endswith(".json")):
-            if holds_baseline(path):
-                try:
-                    head = read_json(path)
-                except ValueError:  # a merge conflict, perhaps: what it names is not known
-                    raise UsageMistake(f"{path}: a baseline that cannot be read; no run is removed") from None
-                runs = head.get("runs")
-                names = (head.get("run"), *(runs if isinstance(runs, list) else ()))
-                yield from (name for name in names if isinstance(name, str))
+    for path in baseline_files(below):
+        try:
+            head = read_json(path)
+        except ValueError:  # a merge conflict, perhaps: what it names is not known
+            raise UsageMistake(f"{path}: a baseline that cannot be read; no run is removed") from None
+        runs = head.get("runs")
+        names = (head.get("run"), *(runs if isinstance(runs, list) else ()))
+        yield from (name for name in names if isinstance(name, str))
 
 
 def _pruning_lines(plan: Pruning, root: Path) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -21,7 +22,7 @@ from pytest_agenteval.store.record_files import replace_text
 from pytest_agenteval.store.run_documents import SuiteLook
 from pytest_agenteval.store.run_folder import RunHeader, RunModel, find_run
 from pytest_agenteval.store.run_reader import load_run
-from pytest_agenteval.tasks.file_names import BASELINE_MARK
+from pytest_agenteval.tasks.file_names import BASELINE_MARK, holds_baseline
 from pytest_agenteval.text.errors import UsageMistake, writing
 from pytest_agenteval.text.json_values import plain_json
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
@@ -301,6 +302,15 @@ def find_baseline(results: Path, name: str) -> Path:
     if path.suffix.lower() == ".json" and not path.exists():
         raise UsageMistake(f"there is no file {name}; agenteval baseline set RUN --to {name} writes it")
     return find_run(results, name)
+
+
+def baseline_files(below: Path) -> Iterator[Path]:
+    """Give the files of baselines below a folder."""
+    for folder, folders, files in os.walk(below):
+        # Hidden folders and node_modules hold no baselines, and take long to walk.
+        folders[:] = [name for name in folders if not name.startswith(".") and name != "node_modules"]
+        paths = (Path(folder, name) for name in files if name.endswith(".json"))
+        yield from (path for path in paths if holds_baseline(path))
 
 
 def read_baseline_run(path: Path) -> ComparedRun:

@@ -305,8 +305,7 @@ def scorecard_tables(standing: LeaderboardRow, scorecard: Scorecard) -> Iterator
     )
     if beside := dict.fromkeys(metric.name for group in scorecard.groups for metric in group.beside):
         columns = tuple(
-            _column(name, (_metric_named(name, group.beside) for group in scorecard.groups))
-            for name in beside
+            _column(name, (metric_named(name, group.beside) for group in scorecard.groups)) for name in beside
         )
         word = scorecard.group_word
         groups = tuple(group.name for group in scorecard.groups)
@@ -325,23 +324,23 @@ def _metric_columns(metrics: Sequence[Metric | None]) -> tuple[TableColumn, Tabl
 
 
 def _column(name: str, metrics: Iterable[Metric | None]) -> TableColumn:
-    return TableColumn(name, tuple(map(_format_metric, metrics)))
+    return TableColumn(name, tuple(map(format_metric, metrics)))
 
 
-def _format_metric(metric: Metric | None) -> str:
+def format_metric(metric: Metric | None) -> str:
     """Write the figure of a group or of one of its metrics, marked where some of its tasks lack a judge."""
     return mark_unjudged(format_figure(metric.value), metric.unjudged) if metric else NOT_KNOWN
 
 
-def _format_total(scorecard: Scorecard | None) -> str:
+def format_total(scorecard: Scorecard | None) -> str:
     """Write a total, marked where a group of any of its parts lacks a judge's grade."""
     total = scorecard.total if scorecard else None
     if scorecard is None or total is None:
         return NOT_KNOWN
-    return _marked(scorecard, total.value, (name for part in total.parts for name in part.groups))
+    return format_marked(scorecard, total.value, (name for part in total.parts for name in part.groups))
 
 
-def _metric_named(name: str, metrics: Iterable[Metric]) -> Metric | None:
+def metric_named(name: str, metrics: Iterable[Metric]) -> Metric | None:
     return next((metric for metric in metrics if metric.name == name), None)
 
 
@@ -357,7 +356,7 @@ def _in_brief(standing: LeaderboardRow, scorecard: Scorecard, several: bool) -> 
     lacking = ", ".join(
         f"{name} ({group.reason})" if group and group.reason else name for name, group in missing
     )
-    return f"{name} {total.name} {_format_total(scorecard)}{between}{f': lacks {lacking}' if lacking else ''}"
+    return f"{name} {total.name} {format_total(scorecard)}{between}{f': lacks {lacking}' if lacking else ''}"
 
 
 def _groups_of(standing: LeaderboardRow, scorecard: Scorecard) -> str:
@@ -370,7 +369,7 @@ def _group_text(group: MetricGroup) -> str:
         return f"{group.name} {format_figure(None)} ({group.reason})"
     lacking = [metric.name for metric in group.metrics if metric.value is None]
     without = f" (without {', '.join(lacking)})" if lacking else ""
-    return f"{group.name} {_format_metric(group.total)}{without}"
+    return f"{group.name} {format_metric(group.total)}{without}"
 
 
 def _total_notes(scorecard: Scorecard) -> Iterator[str]:
@@ -379,19 +378,20 @@ def _total_notes(scorecard: Scorecard) -> Iterator[str]:
     if total is None:
         return
     group = scorecard.group(total.beside)
-    figure = _format_metric(group.total if group else None)
+    figure = format_metric(group.total if group else None)
     beside = f"; {total.beside} stands beside it with {figure}" if total.beside else ""
     if total.value is None:
         yield f"no {total.name}: nothing is decided in {', '.join(total.missing)}{beside}"
         return
     parts = " + ".join(
-        f"{part.weight:g} x {part.name} {_marked(scorecard, part.value, part.groups)}" for part in total.parts
+        f"{part.weight:g} x {part.name} {format_marked(scorecard, part.value, part.groups)}"
+        for part in total.parts
     )
     interval = f" (95 % {format_interval(total.interval)})" if total.interval else ""
-    yield f"{total.name} {_format_total(scorecard)}{interval} = {parts}{beside}"
+    yield f"{total.name} {format_total(scorecard)}{interval} = {parts}{beside}"
 
 
-def _marked(scorecard: Scorecard, value: float | None, groups: Iterable[str]) -> str:
+def format_marked(scorecard: Scorecard, value: float | None, groups: Iterable[str]) -> str:
     return mark_unjudged(format_figure(value), scorecard.is_unjudged(groups))
 
 
@@ -406,7 +406,7 @@ def leaderboard_tables(board: Leaderboard) -> Iterator[ReportTable]:
         return
     yield _by_group(board)
     rows = [row for row in board.standings if row.scorecard]
-    for name in _group_names(rows):
+    for name in group_names(rows):
         # A newer version of a benchmark may have a group that older runs lack.
         groups = _groups(rows, name)
         decided = [group for group in groups if group]
@@ -416,13 +416,13 @@ def leaderboard_tables(board: Leaderboard) -> Iterator[ReportTable]:
         # is too wide is split between them.
         own, beside = (
             tuple(
-                _column(metric, (_metric_named(metric, side(group)) if group else None for group in groups))
+                _column(metric, (metric_named(metric, side(group)) if group else None for group in groups))
                 for metric in dict.fromkeys(metric.name for group in decided for metric in side(group))
             )
             for side in (attrgetter("metrics"), attrgetter("beside"))
         )
         figures = _metric_columns([group.total if group else None for group in groups])
-        yield ReportTable(name, "model", _names(rows), ((*figures, *own), beside))
+        yield ReportTable(name, "model", row_names(rows), ((*figures, *own), beside))
 
 
 def board_lines(boards: Iterable[Leaderboard], width: int) -> Iterator[StyledLine]:
@@ -433,12 +433,12 @@ def _by_group(board: Leaderboard) -> ReportTable:
     rows = board.standings
     groups = tuple(
         _column(name, [group.total if group else None for group in _groups(rows, name)])
-        for name in _group_names(rows)
+        for name in group_names(rows)
     )
     # The first column is what rows are ordered by: the total, or the score where a benchmark has no total.
     figure = next((row.total.name for row in rows if row.total), "")
     if figure:
-        figures = [_format_total(row.scorecard) for row in rows]
+        figures = [format_total(row.scorecard) for row in rows]
         intervals = [format_interval(row.total.interval if row.total else None) for row in rows]
     else:
         figures = [mean_cell(row.view.total) for row in rows]
@@ -448,8 +448,8 @@ def _by_group(board: Leaderboard) -> ReportTable:
         TableColumn("95 %", tuple(intervals)),
         TableColumn("trials", tuple(trials_cell(row.view.total) for row in rows)),
     )
-    notes = (*_scorecard_notes(rows), *_remarks(board))
-    return _board_table(board, "model", _names(rows), (columns, groups), notes)
+    notes = (*scorecard_notes(rows), *board_remarks(board))
+    return _board_table(board, "model", row_names(rows), (columns, groups), notes)
 
 
 def _board_table(
@@ -465,13 +465,13 @@ def _board_table(
     )
     caveats = [
         f"{name}: {judge_caveat(row.view.total)}" if len(rows) > 1 else judge_caveat(row.view.total)
-        for name, row in zip(_names(rows), rows, strict=True)
+        for name, row in zip(row_names(rows), rows, strict=True)
         if row.view.total.lacking
     ]
     return ReportTable(title, head, names, groups, tuple(map(TableNote, notes)), tuple(caveats))
 
 
-def _group_names(rows: Sequence[LeaderboardRow]) -> Iterable[str]:
+def group_names(rows: Sequence[LeaderboardRow]) -> Iterable[str]:
     return dict.fromkeys(group.name for row in rows if row.scorecard for group in row.scorecard.groups)
 
 
@@ -484,7 +484,7 @@ def _by_bucket(board: Leaderboard) -> ReportTable:
     rows = board.standings
     # Runs of different versions of a suite may have different buckets: all of them get a row.
     buckets = dict.fromkeys(bucket.name for row in rows for bucket in row.view.rows)
-    titles = _names(rows)
+    titles = row_names(rows)
     legend: tuple[str, ...] = ()
     # Long titles would make their columns wider than the figures are: numbers stand for all of them.
     if max(map(len, titles)) > WIDEST_TITLE:
@@ -503,10 +503,10 @@ def _by_bucket(board: Leaderboard) -> ReportTable:
         for title, row in zip(titles, rows, strict=True)
     )
     names = ("score", "95 %", "trials", *(one_line(name, MOST_NAME) or NOT_KNOWN for name in buckets))
-    return _board_table(board, "bucket", names, (columns,), (*legend, *_remarks(board)))
+    return _board_table(board, "bucket", names, (columns,), (*legend, *board_remarks(board)))
 
 
-def _names(rows: Sequence[LeaderboardRow]) -> tuple[str, ...]:
+def row_names(rows: Sequence[LeaderboardRow]) -> tuple[str, ...]:
     """Name rows by their sides, else by model and variant, with the run too where several have the same."""
     if all(row.label for row in rows):
         return tuple(row.label for row in rows)
@@ -522,7 +522,7 @@ def _bucket_cell(row: LeaderboardRow, name: str) -> str:
     return f"{mean_cell(bucket)}{f' {interval_cell(bucket)}' if bucket.interval else ''}"
 
 
-def _scorecard_notes(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
+def scorecard_notes(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
     """Give the formula of the total, which all rows share, what rows lack for it, and their own notes."""
     total = next((row.total for row in rows if row.total), None)
     if total is not None:
@@ -532,7 +532,7 @@ def _scorecard_notes(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
         ]
         parts = " + ".join(f"{part.weight:g} x {mean}" for part, mean in zip(total.parts, means, strict=True))
         yield f"{total.name} = {parts}" + (f"; {total.beside} stands beside it" if total.beside else "")
-    named_rows = list(zip(_names(rows), rows, strict=True))
+    named_rows = list(zip(row_names(rows), rows, strict=True))
     for name, row in named_rows:
         if row.total is not None and row.total.missing:
             yield f"{name}: no {row.total.name}, nothing is decided in {', '.join(row.total.missing)}"
@@ -540,9 +540,9 @@ def _scorecard_notes(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
         yield from (f"{name}: {note}" for note in (row.scorecard.notes if row.scorecard else ()))
 
 
-def _remarks(board: Leaderboard) -> Iterator[str]:
+def board_remarks(board: Leaderboard) -> Iterator[str]:
     """Say which trials are in no average, and what makes rows hard to compare."""
-    for name, row in zip(_names(board.standings), board.standings, strict=True):
+    for name, row in zip(row_names(board.standings), board.standings, strict=True):
         total = row.view.total
         counts = [(total.errors, "errored"), (total.not_run, "not run")]
         missing = [f"{number} {word}" for number, word in counts if number]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from pytest_agenteval import __version__
-from pytest_agenteval.records.record import Document, FrozenValue
+from pytest_agenteval.records.record import NOTHING, Document, FrozenValue
 from pytest_agenteval.records.transcript import format_cost
 from pytest_agenteval.reports.run_view import SuiteView, entries_by_group, suite_views
 from pytest_agenteval.reports.suite_tables import interval_cell, mean_cell
@@ -18,7 +18,7 @@ from pytest_agenteval.reports.tables import ReportTable, TableColumn
 from pytest_agenteval.store.record_files import replace_json
 from pytest_agenteval.store.run_documents import EXTRA, LOOKS, RULES, StoredVerdict, read_comparison
 from pytest_agenteval.store.run_folder import HEADER, PLANNED, read_header_or_name
-from pytest_agenteval.store.run_reader import first_unreadable, load_run
+from pytest_agenteval.store.run_reader import Run, first_unreadable, load_run
 from pytest_agenteval.text.formatting import MOST_NAME, NOT_KNOWN, format_moment, one_line, pluralize
 
 
@@ -107,9 +107,13 @@ FIGURES = "figures.json"
 READ = ("journal-*.jsonl", HEADER, PLANNED, EXTRA, LOOKS)
 
 
-def listed_run(folder: Path) -> ListedRun:
-    """Make the entry of a run in a list, with what could not be read of it."""
-    stored, (header, _) = _stored_figures(folder), read_header_or_name(folder)
+def listed_run(folder: Path, run: Run | None = None, *, store: bool = True) -> ListedRun:
+    """Make the entry of a run in a list, with what could not be read of it.
+
+    ``run`` is what was read of it already. Unless ``store`` is False, figures of a large run are stored.
+    """
+    stored = _stored_figures(folder, store) if run is None else _figures_of(run)
+    header, _ = read_header_or_name(folder)
     comparison, problem = read_comparison(folder)
     # From the last to the first: where a suite has several verdicts, the first one counts.
     verdicts = {(each.suite, *each.who): each for each in (comparison.verdicts if comparison else ())[::-1]}
@@ -130,8 +134,8 @@ def listed_run(folder: Path) -> ListedRun:
     return ListedRun(figures, stored.cells)
 
 
-def _stored_figures(folder: Path) -> StoredFigures:
-    """Read the figures of a run, or work them out; those of a large run that has ended are then stored."""
+def _stored_figures(folder: Path, store: bool) -> StoredFigures:
+    """Read the figures of a run, or work them out; ``store`` those of a large run that has ended."""
     # What is added while the run is read makes the files differ from these, and is read next time.
     states = {path.name: path.stat() for pattern in READ for path in folder.glob(pattern)}
     files = {name: (state.st_size, state.st_mtime_ns) for name, state in states.items()}
@@ -143,19 +147,23 @@ def _stored_figures(folder: Path) -> StoredFigures:
         if is_ours and stored.files == files:
             return stored
     run = load_run(folder)
-    views, groups = suite_views(run), entries_by_group(run)
-    stored = StoredFigures(
-        package=__version__,
-        files=files,
-        suites=tuple(_suite_figures(suite, len(groups[suite.group])) for suite in views),
-        cells=tuple(map(_suite_cells, views)),
-        odd=tuple(first_unreadable(run.odd)),
-    )
-    if run.header.ended_at and sum(size for size, _ in files.values()) >= LARGE:
+    stored = _figures_of(run, files)
+    if store and run.header.ended_at and sum(size for size, _ in files.values()) >= LARGE:
         # They only save time, so a folder that cannot be written to is no error.
         with suppress(OSError):
             replace_json(folder / FIGURES, msgspec.to_builtins(stored))
     return stored
+
+
+def _figures_of(run: Run, files: Mapping[str, tuple[int, int]] = NOTHING) -> StoredFigures:
+    views, groups = suite_views(run), entries_by_group(run)
+    return StoredFigures(
+        package=__version__,
+        files=dict(files),
+        suites=tuple(_suite_figures(suite, len(groups[suite.group])) for suite in views),
+        cells=tuple(map(_suite_cells, views)),
+        odd=tuple(first_unreadable(run.odd)),
+    )
 
 
 def _suite_cells(suite: SuiteView) -> SuiteCells:

@@ -7,6 +7,7 @@ from datetime import datetime
 from itertools import combinations, product
 from pathlib import Path
 from string import ascii_uppercase
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -208,6 +209,34 @@ def sides_of_places(
     return _sides_of(wholes, models, variants, tolerance)
 
 
+class SidePick(NamedTuple):
+    """A side that a reader has picked: a run or the file of a baseline, or a model or variant of it.
+
+    An empty ``model`` or ``variant`` is any of them.
+    """
+
+    place: Run | Path
+    model: str = ""
+    variant: str = ""
+
+
+def sides_of_picks(picks: Sequence[SidePick]) -> Sides:
+    """Give the sides that were picked, in their order; whole runs alone are as in ``sides_of``."""
+    wholes = {id(pick.place): _whole_of(pick.place) for pick in picks}
+    if not any(pick.model or pick.variant for pick in picks):
+        return _sides_of(list(wholes.values()), (), (), TOLERANCE)
+    parts: dict[int, _Part] = {}
+    for place, whole in wholes.items():
+        own = [at for at, pick in enumerate(picks) if id(pick.place) == place]
+        chosen = [_groups_of(whole, picks[at].model, picks[at].variant) for at in own]
+        parts |= dict(zip(own, _chosen_parts(whole, chosen), strict=True))
+    return _labelled([parts[at] for at in range(len(picks))], TOLERANCE)
+
+
+def _whole_of(place: Run | Path) -> _Part:
+    return _baseline(read_baseline(place), place) if isinstance(place, Path) else _whole(place)
+
+
 def _sides_of(
     wholes: Sequence[_Part], models: Sequence[str], variants: Sequence[str], tolerance: float
 ) -> Sides:
@@ -284,15 +313,22 @@ def _named_parts(whole: _Part, models: Sequence[str], variants: Sequence[str]) -
             if name not in known[kind]:
                 near = nearest_names(name, known[kind]) or "none"
                 raise UsageMistake(f"{whole.compared.name} has no {kind} {name!r}; it has {near}")
-    groups = [(view.model, view.variant) for view in whole.suites]
-    parts = [
-        {who for who in groups if model in ("", who[0]) and variant in ("", who[1] or BASE)}
-        for model, variant in product(models or [""], variants or [""])
-    ]
-    run = _restricted(whole.run, set().union(*parts))
+    chosen = [_groups_of(whole, *names) for names in product(models or [""], variants or [""])]
+    yield from _chosen_parts(whole, [groups for groups in chosen if groups])
+
+
+def _groups_of(whole: _Part, model: str, variant: str) -> set[ModelVariant]:
+    """Give the models and variants that are meant; an empty name is any of them."""
+    groups = {(view.model, view.variant) for view in whole.suites}
+    return {who for who in groups if model in ("", who[0]) and variant in ("", who[1] or BASE)}
+
+
+def _chosen_parts(whole: _Part, chosen: Sequence[set[ModelVariant]]) -> Iterator[_Part]:
+    """Give parts of a run, which then has the trials of these parts alone."""
+    run = _restricted(whole.run, set().union(*chosen))
     suites = suite_views(run)
     rest = replace(whole, run=run, suites=suites, is_whole_run=len(suites) == len(whole.suites))
-    yield from (_part(rest, part) for part in parts if part)
+    yield from (_part(rest, groups) for groups in chosen)
 
 
 def _restricted(run: Run, chosen: set[ModelVariant]) -> Run:

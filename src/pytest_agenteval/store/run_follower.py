@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from io import BytesIO
+from itertools import count
 from pathlib import Path
 from threading import Lock
 
@@ -23,8 +24,11 @@ class RunFollower:
     """Gives a run as ``load_run`` would read it now, each time from what it knows and from what is new.
 
     Processes may start and write at any time: workers of xdist, and those of a run that is resumed.
-    ``version`` counts the changes that were seen. Several threads may use it.
+    ``version`` is another number after each change that was seen, and differs from that of any other follower
+    of this process. Several threads may use it.
     """
+
+    _versions = count(1)
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.version = folder, 0
@@ -46,7 +50,7 @@ class RunFollower:
             if self._run is None or self._documents is None or any(are_new):
                 documents = self._documents or read_documents(self.folder)
                 self._run = self._made(documents)
-                self.version += 1
+                self.version = next(self._versions)
             return self._run
 
     def _read_documents(self) -> bool:

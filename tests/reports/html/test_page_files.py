@@ -9,6 +9,7 @@ import pytest
 PAGE = files("pytest_agenteval") / "reports" / "html" / "page"
 VENDORED = "vendor/preact-htm.js"
 SCRIPTS = sorted(path.name for path in PAGE.iterdir() if path.name.endswith(".js"))
+SERVED = sorted(f"served/{path.name}" for path in (PAGE / "served").iterdir() if path.name.endswith(".js"))
 
 
 def _text(name: str) -> str:
@@ -49,17 +50,29 @@ def test_vendored_packages_come_with_their_licences(package):
     assert "Licen" in _text(f"vendor/{package}.LICENSE") or "LICENSE" in _text(f"vendor/{package}.LICENSE")
 
 
-@pytest.mark.parametrize("name", [*SCRIPTS, VENDORED])
+@pytest.mark.parametrize("name", [*SCRIPTS, *SERVED, VENDORED])
 def test_scripts_stand_inline(name):
     """Nothing in a script ends or hides the element that it stands in."""
     assert not re.search(r"</script|<!--", _text(name), re.IGNORECASE)
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize("name", [*SCRIPTS, *SERVED])
 def test_scripts_make_no_markup_and_ask_for_nothing(name):
-    """Texts of transcripts become text nodes: no script of ours writes markup, runs texts, or goes online."""
+    """Texts of transcripts become text nodes: no script of ours writes markup, runs texts, or goes online.
+
+    One of the pages that are served asks, by a path of its own server; no file has that script.
+    """
     forbidden = r"(inner|outer)HTML|insertAdjacent|\.write\(|(eval|Function|fetch|import)\(|XMLHttp|Storage"
-    assert not re.search(forbidden, _text(name))
+    calls = re.findall(rf".*(?:{forbidden}).*", _text(name))
+    found = [call.group() for call in re.finditer(rf"{forbidden}", _text(name))]
+    assert found == (["fetch("] if name == "served/ask.js" else []), calls
+
+
+def test_only_paths_of_the_own_server_are_asked_for():
+    """Whatever a script hands over: an address elsewhere is refused before anything is sent."""
+    asking = _text("served/ask.js")
+    check = "if (!path.startsWith('/api/')) throw new Error('no address of this server');"
+    assert asking.index(check) < asking.index("fetch(path, ")
 
 
 def test_scripts_share_one_scope_without_sharing_names():
@@ -77,4 +90,7 @@ def test_our_scripts_stay_small():
 
 def test_style_asks_for_nothing():
     """The style sheets name no file and no address."""
-    assert not re.search(r"url\(|@import", _text("kit.css") + _text("page.css") + _text("pictures.css"))
+    assert not re.search(
+        r"url\(|@import",
+        _text("kit.css") + _text("page.css") + _text("pictures.css") + _text("served/view.css"),
+    )

@@ -1,0 +1,70 @@
+"""``agenteval view``: runs in the browser, served on this machine alone."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import webbrowser
+from pathlib import Path
+from urllib.parse import urlencode
+
+from pytest_agenteval.cli.console import RUN_HELP, add_results_option, find_named_run
+from pytest_agenteval.cli.view_runs import ViewedRuns
+from pytest_agenteval.cli.view_server import ADDRESS, ViewServer
+from pytest_agenteval.cli.view_site import ViewSite, side_text
+from pytest_agenteval.registry.installed import installed_registry
+from pytest_agenteval.tasks.file_names import project_root
+from pytest_agenteval.text.errors import UsageMistake
+
+HIGHEST_PORT = 65535
+
+
+def view_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = f"The page is served on {ADDRESS}, for whoever has the address, until Ctrl-C. {RUN_HELP}"
+    add = parser.add_argument
+    add("runs", nargs="*", metavar="RUN", help="runs to open beside each other (default: the list of all)")
+    add("--port", type=_port, default=0, metavar="N", help="the port (default: a free one)")
+    add("--no-browser", action="store_true", help="print the address and open no browser")
+    add_results_option(parser)
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= HIGHEST_PORT):
+        raise argparse.ArgumentTypeError(f"expected a port, 1 to {HIGHEST_PORT}; found {text!r}")
+    return int(text)
+
+
+def view(args: argparse.Namespace) -> int:
+    """Serve the runs until Ctrl-C."""
+    results = Path(args.results)
+    named = list(dict.fromkeys(find_named_run(results, name) for name in args.runs))
+    runs = ViewedRuns(results, named, project_root(results.resolve()))
+    try:
+        server = ViewServer(ViewSite(runs, installed_registry().scorecards()).answer, args.port)
+    except OSError as refused:
+        why = refused.strerror or refused
+        raise UsageMistake(f"port {args.port} cannot be had ({why}); without --port a free one is") from None
+    sides = [("side", side_text("run", runs.name_of(folder))) for folder in named]
+    path = f"/report?{urlencode(sides)}" if sides else "/"
+    with server:
+        print(f"Runs in {results}: {server.url(path)}\nCtrl-C ends it.", flush=True)
+        try:
+            if sys.stdout.isatty() and not args.no_browser:
+                open_browser(server.url(path, once=True))
+            server.serve_forever()
+        except KeyboardInterrupt:
+            # The terminal shows ^C at the beginning of the line.
+            print("\nagenteval view has ended.")
+    return 0
+
+
+def open_browser(address: str) -> None:
+    """Open a window of the user's browser, and nothing where the browser would take over the terminal."""
+    try:
+        browser = webbrowser.get()
+    except webbrowser.Error:
+        return
+    if not isinstance(browser, webbrowser.GenericBrowser) or isinstance(
+        browser, webbrowser.BackgroundBrowser
+    ):
+        browser.open(address)

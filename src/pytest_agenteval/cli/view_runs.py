@@ -1,0 +1,245 @@
+"""The runs and baselines that ``agenteval view`` shows: found by name, followed while they go on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from threading import Lock
+from typing import Any, Literal, NamedTuple
+
+from pytest_agenteval.compare.baseline_file import baseline_files
+from pytest_agenteval.processes.files import PresenceLock
+from pytest_agenteval.reports.run_list import ListedRun, listed_run, verdict_text
+from pytest_agenteval.store.run_documents import COMPARISON
+from pytest_agenteval.store.run_folder import HEADER, HOLD_FILE, RunHeader, latest_first, list_runs
+from pytest_agenteval.store.run_follower import RunFollower
+from pytest_agenteval.store.run_reader import JOURNALS, Run, load_run
+from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.formatting import format_moment
+
+RunState = Literal["running", "not ended", "ended"]
+
+BUDGET_S = 0.3
+"""Seconds that one look at the list may spend on figures; the page asks for the rest at once."""
+
+MOST_FOLLOWED = 24
+"""Runs that stay in memory."""
+
+BASELINES_S = 30.0
+"""Seconds for which it stays known which baselines there are: to find them, the project is walked through."""
+
+Fields = dict[str, Any]
+
+
+def run_state(folder: Path, header: RunHeader) -> RunState:
+    """Say whether a pytest is at work on a run; one that is not, and has not ended, was killed."""
+    if PresenceLock(folder / HOLD_FILE).is_held():
+        return "running"
+    return "ended" if header.ended_at else "not ended"
+
+
+class RunProgress(NamedTuple):
+    """How far a run is: trials that ended, of how many planned, and since when it is worked on.
+
+    ``since`` is when it was started or last resumed, and ``ended_since`` what ended after that by itself:
+    a trial that was taken over from another run took no time.
+    """
+
+    ended: int
+    planned: int
+    errored: int
+    in_flight: int
+    since: str
+    ended_since: int
+
+
+def run_progress(run: Run) -> RunProgress:
+    header = run.header
+    since = header.resumed[-1].at if header.resumed else header.started_at
+    acted = [entry for entry in run.entries if entry.origin is None]
+    if header.resumed and (from_then := _moment(since)):
+        moments = (_moment(entry.started_at) for entry in acted)
+        ended_since = sum(moment is not None and moment >= from_then for moment in moments)
+    else:
+        ended_since = len(acted)
+    ended = len(run.entries)
+    return RunProgress(
+        ended=ended,
+        # More may end, where repetitions are added.
+        planned=max(ended, sum(group.trials for group in run.planned)),
+        errored=sum(entry.ending == "errored" for entry in run.entries),
+        in_flight=len(run.begun) - len(run.lost),
+        since=since,
+        ended_since=ended_since,
+    )
+
+
+def _moment(text: str) -> float | None:
+    try:
+        # Without fractions, which not every moment has.
+        return datetime.fromisoformat(text).timestamp() // 1
+    except ValueError:
+        return None
+
+
+class ViewedRuns:
+    """The runs of a folder, and those that the user has named; several threads may use it.
+
+    A run or a baseline is found by its name among those that are listed, and in no other way.
+    """
+
+    def __init__(self, results: Path, named: Sequence[Path], project: Path) -> None:
+        self.results, self._project = results, project
+        inside = results.resolve()
+        outside = (path for path in named if path.resolve().parent != inside)
+        self._outside = {str(path): path for path in outside}
+        self._lock = Lock()
+        self._followers: dict[str, RunFollower] = {}
+        self._listed: dict[str, tuple[object, ListedRun]] = {}
+        self._baselines: tuple[float, Mapping[str, Path]] = (-BASELINES_S, {})
+
+    def name_of(self, folder: Path) -> str:
+        """Give the name that a run has here: that of its folder, or its path where it is elsewhere."""
+        return str(folder) if str(folder) in self._outside else folder.name
+
+    def folders(self) -> dict[str, tuple[Path, RunHeader]]:
+        """Give all runs by name, the newest first."""
+        found = [(run.path.name, run) for run in list_runs(self.results)]
+        for name, path in self._outside.items():
+            found += [(name, run) for run in list_runs(path.parent) if run.path.name == path.name]
+        named = {id(run): name for name, run in found}
+        return {named[id(run)]: (run.path, run.header) for run in latest_first([run for _, run in found])}
+
+    def follower(self, name: str) -> RunFollower:
+        """Give what follows a run; raises UsageMistake where no run of the list has this name."""
+        with self._lock:
+            known = self._followers.get(name)
+        if known is None or not (known.folder / HEADER).is_file():
+            known = RunFollower(self._folder(name))
+        with self._lock:
+            known = self._followers.setdefault(name, known)
+            # The one that was requested last is the last one to be forgotten.
+            self._followers[name] = self._followers.pop(name)
+            while len(self._followers) > MOST_FOLLOWED:
+                self._followers.pop(next(iter(self._followers)))
+        return known
+
+    def _folder(self, name: str) -> Path:
+        listed = self.folders()
+        if name not in listed:
+            raise UsageMistake(f"there is no run {name!r} in {self.results}, or no longer")
+        return listed[name][0]
+
+    def read(self, name: str) -> Run:
+        """Read a run as it is now; raises UsageMistake where no run of the list has this name."""
+        with self._lock:
+            known = self._followers.get(name)
+        return known.run() if known else load_run(self._folder(name))
+
+    def baselines(self) -> Mapping[str, Path]:
+        """Give the files of baselines below the project, by their paths there."""
+        at, found = self._baselines
+        if time.monotonic() - at > BASELINES_S:
+            paths = sorted(baseline_files(self._project))
+            found = {path.relative_to(self._project).as_posix(): path for path in paths}
+            self._baselines = time.monotonic(), found
+        return found
+
+    def baseline(self, name: str) -> Path:
+        """Give a baseline's file; raises UsageMistake where none that is listed has this name."""
+        try:
+            return self.baselines()[name]
+        except KeyError:
+            raise UsageMistake(f"there is no baseline {name!r} below {self._project}, or no longer") from None
+
+    def list_document(self, budget: float = BUDGET_S) -> Fields:
+        """Give all runs, the newest first; ``pending`` counts those whose figures are not known yet.
+
+        Figures are those of ``agenteval runs``. The budget is in seconds.
+        """
+        until, rows = time.monotonic() + budget, []
+        for name, (folder, header) in self.folders().items():
+            state = run_state(folder, header)
+            rows.append(_head(name, header, state))
+            # A run that cannot be read hides no other.
+            try:
+                listed = self._figures(name, folder, state, until)
+                rows[-1] |= _figures(listed) if listed else {}
+                if state == "running":
+                    rows[-1]["progress"] = run_progress(self.follower(name).run())._asdict()
+            except (UsageMistake, OSError) as broken:
+                rows[-1] |= {"suites": [], "problems": [], "problem": str(broken)}
+        return {
+            "results": str(self.results),
+            "runs": rows,
+            "pending": sum("suites" not in row for row in rows),
+        }
+
+    def _figures(self, name: str, folder: Path, state: RunState, until: float) -> ListedRun | None:
+        """Give the figures of a run that are known, or can be worked out in time."""
+        # A run that is going on is read as it grows; of all others it is known when they change.
+        follower = self.follower(name) if state == "running" else None
+        run = follower.run() if follower else None
+        version: object = (follower.version, _states(folder, (COMPARISON,))) if follower else _states(folder)
+        known = self._listed.get(name)
+        if known and known[0] == version:
+            return known[1]
+        if time.monotonic() > until and run is None:
+            return None
+        listed = listed_run(folder, run, store=False)
+        self._listed[name] = version, listed
+        return listed
+
+
+def _states(folder: Path, names: Sequence[str] = ()) -> object:
+    """Give what changes when files of a run do; without names, of all that its figures are made from."""
+    paths = [folder / name for name in names or (HEADER, COMPARISON)]
+    paths += () if names else sorted(folder.glob(JOURNALS))
+    states = []
+    for path in paths:
+        try:
+            state = path.stat()
+        except FileNotFoundError:
+            continue
+        states.append((path.name, state.st_ino, state.st_size, state.st_mtime_ns))
+    return tuple(states)
+
+
+def _head(name: str, header: RunHeader, state: RunState) -> Fields:
+    return {
+        "name": name,
+        "started_at": header.started_at,
+        "started": format_moment(header.started_at),
+        "state": state,
+        "exit_status": header.exit_status,
+        "models": [model.name for model in header.models],
+        "variants": [variant for variant in header.variants if variant],
+        "suite_names": [suite.name for suite in header.suites],
+    }
+
+
+def _figures(listed: ListedRun) -> Fields:
+    figures = listed.figures
+    rows = zip(figures.suites, listed.suites, strict=True)
+    return {
+        "headline": figures.headline,
+        "problems": list(figures.odd),
+        "suites": [
+            {
+                "suite": suite.suite,
+                "model": suite.model,
+                "variant": suite.variant,
+                "who": cells.who,
+                "score": cells.score,
+                "interval": cells.interval,
+                "averaged": cells.averaged,
+                "planned": suite.planned,
+                "errored": suite.errored,
+                "cost": cells.cost,
+                "verdict": verdict_text(suite.verdict) if suite.verdict else "",
+            }
+            for suite, cells in rows
+        ],
+    }

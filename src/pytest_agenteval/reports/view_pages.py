@@ -1,0 +1,72 @@
+"""The pages of ``agenteval view`` beside those of reports: the list of runs, and leaderboards."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+from pytest_agenteval.reports.html_report import page_environment, page_file
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
+
+PAGES = (("Runs", "/"), ("Leaderboard", "/leaderboard"))
+SHARED_SCRIPTS = ("vendor/preact-htm.js", "text.js", "served/ask.js", "served/picks.js")
+
+
+class LeaderboardChoice(NamedTuple):
+    """Which suite and runs a leaderboard shows, and the addresses of others; ``says`` tells what is shown."""
+
+    suite: str
+    suites: Sequence[tuple[str, str]]
+    choice: str
+    choices: Sequence[tuple[str, str]]
+    says: str
+
+
+class ServedPage(NamedTuple):
+    """A page and the Content-Security-Policy that it is served with."""
+
+    text: str
+    policy: str
+
+
+@cache
+def script_of(names: Sequence[str]) -> str:
+    """Give scripts as one, in a function around all of them: nothing outside can see into it."""
+    parts = "\n".join(map(page_file, names)).replace("</script", "<\\/script")
+    return f"(() => {{\n{parts}\n}})();"
+
+
+def page_policy(script: str = "") -> str:
+    """Give the policy of a page that runs this one script, asks its own server and nobody else."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    allowed = f"script-src 'sha256-{digest}'; connect-src 'self'; " if script else ""
+    nothing = "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    return f"default-src 'none'; {allowed}style-src 'unsafe-inline'; img-src data:; {nothing}"
+
+
+def runs_page(document: Mapping[str, Any]) -> ServedPage:
+    """Give the page of a list of runs, which asks its server for what changes."""
+    return _page("runs.html.jinja", "served/runs.js", "Runs", document["results"], data=document)
+
+
+def leaderboard_page(board: Mapping[str, Any] | None, place: str, choice: LeaderboardChoice) -> ServedPage:
+    """Give the page of a leaderboard, of which None says that nothing is on it."""
+    data = {"board": board}
+    return _page(
+        "leaderboard.html.jinja", "served/leaderboard.js", "Leaderboard", place, data=data, **choice._asdict()
+    )
+
+
+def _page(template: str, own_script: str, page: str, place: str, **shown: Any) -> ServedPage:
+    script = script_of((*SHARED_SCRIPTS, own_script))
+    data = KNOWN_SECRETS.value(shown.pop("data"))
+    # HTML looks for `</script` and `<!--` in a script of any type; JSON has an escape for `<`.
+    data_json = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+    style = page_file("kit.css") + page_file("served/view.css")
+    shared = {"style": style, "script": script, "pages": PAGES, "page": page, "place": place}
+    text = page_environment().get_template(template).render(data=data, data_json=data_json, **shared, **shown)
+    return ServedPage(text, page_policy(script))
