@@ -133,10 +133,16 @@ function Basis() {
   return html`<details class="rests-on"><summary>what the verdict rests on</summary><pre tabindex="0">${text}</pre></details>`;
 }
 
-// Drawn when they are looked at: few who open a page want them first.
+// Drawn while they are open, as they are at first where three sides or more have to be told apart.
 class Pictures extends Component {
+  constructor() {
+    super();
+    this.state = {open: SIDES.length > 2};
+  }
+
   render(_, {open}) {
-    return html`<details class="rests-on" onToggle=${(event) => this.setState({open: event.target.open})}><summary>${SIDES.length > 1 ? 'pictures: score against cost and time, spread of task scores' : 'picture: spread of task scores'}</summary>
+    return html`<details class="rests-on pictures-of-list" open=${open} onToggle=${(event) => this.setState({open: event.target.open})}>
+      <summary>${SIDES.length > 1 ? 'pictures: score against cost and time, spread of task scores' : 'picture: spread of task scores'}</summary>
       ${open && html`<${SuitePictures} index=${INDEX} old=${OLD} />`}</details>`;
   }
 }

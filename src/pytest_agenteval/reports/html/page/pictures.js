@@ -18,14 +18,21 @@ function textWidth(text, font = '550 12px') {
   return pen.measureText(text).width;
 }
 
-// Ticks at 1, 2 or 5 times a power of ten, from 0 on.
-function niceStep(range, most) {
+// Steps of 1, 2 or 5 times a power of ten; of minutes and hours those that clocks have.
+const CLOCK = [15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400];
+function niceStep(range, most, isTime) {
+  if (isTime && range / most > 10) return CLOCK.find((step) => step >= range / most) ?? 86400 * Math.ceil(range / most / 86400);
   const rough = range / most, power = 10 ** Math.floor(Math.log10(rough));
   return power * [1, 2, 5, 10].find((factor) => factor * power >= rough * 0.999);
 }
-function ticksUpTo(high, most) {
-  const step = niceStep(high, most);
+function ticksUpTo(high, most, isTime) {
+  const step = niceStep(high, most, isTime);
   return Array.from({length: Math.floor(high / step + 1e-9) + 1}, (_, number) => number * step);
+}
+
+function clockTick(seconds) {
+  if (seconds < 60) return seconds < 0.1 && seconds > 0 ? `${Number((seconds * 1000).toPrecision(2))} ms` : `${Number(seconds.toPrecision(3))} s`;
+  return seconds % 3600 === 0 ? `${seconds / 3600} h` : seconds % 60 === 0 && seconds < 3600 ? `${seconds / 60} min` : duration(seconds);
 }
 
 // A drawing that knows its width and which of its marks is looked at. `draw(width, at)` gives its height and its
@@ -81,8 +88,8 @@ const MEASURES = {
   __proto__: null,
   cost: {words: 'cost', value: (figures) => figures.usd, unknown: (figures) => figures.usd_unknown, text: money, tick: (usd) => `$${Number(usd.toPrecision(2))}`, isSum: true},
   tokens: {words: 'tokens', value: (figures) => figures.tokens, unknown: (figures) => figures.tokens_unknown, text: short, isSum: true},
-  wall: {words: 'wall time', value: (figures) => figures.wall, unknown: (figures) => figures.wall_unknown, text: duration},
-  seconds: {words: 'agents’ time', value: (figures) => figures.seconds, unknown: (figures) => figures.seconds_unknown, text: duration, isSum: true},
+  wall: {words: 'wall time', value: (figures) => figures.wall, unknown: (figures) => figures.wall_unknown, text: duration, tick: clockTick, isTime: true},
+  seconds: {words: 'agents’ time', value: (figures) => figures.seconds, unknown: (figures) => figures.seconds_unknown, text: duration, tick: clockTick, isTime: true, isSum: true},
 };
 
 function measured({value, unknown}, {figures}) {
@@ -143,7 +150,7 @@ function scoreRange(points) {
 }
 
 // From 0 on; logarithmic where one side takes twenty times what another does.
-function scaleOf(values, width) {
+function scaleOf(values, width, isTime) {
   const most = Math.max(...values), least = Math.min(...values), span = width - ROOM.left - ROOM.right, many = clamped(Math.floor(width / 110), 3, 7);
   if (least > 0 && most / least > 20) {
     const from = Math.log10(least / 1.3), to = Math.log10(most * 1.3), ticks = [];
@@ -151,11 +158,11 @@ function scaleOf(values, width) {
     return {log: true, ticks: ticks.filter((tick) => Math.log10(tick) >= from && Math.log10(tick) <= to), place: (value) => ROOM.left + (span * (Math.log10(value) - from)) / (to - from)};
   }
   const high = (most || 1) * 1.08;
-  return {log: false, ticks: ticksUpTo(high, many), place: (value) => ROOM.left + (span * value) / high};
+  return {log: false, ticks: ticksUpTo(high, many, isTime), place: (value) => ROOM.left + (span * value) / high};
 }
 
 function drawScores(points, efficient, measure, title, width, at, old) {
-  const height = Math.round(clamped(width * 0.46, 230, 360)), {ticks, place, log} = scaleOf(points.map((point) => point.x), width);
+  const height = Math.round(clamped(width * 0.46, 230, 360)), {ticks, place, log} = scaleOf(points.map((point) => point.x), width, measure.isTime);
   const [low, high] = scoreRange(points), bottom = height - ROOM.bottom, y = (score) => bottom - ((bottom - ROOM.top) * (clamped(score, low, high) - low)) / (high - low);
   const placed = placeLabels(points.map((point) => ({...point, px: place(point.x), py: y(point.score), top: y(point.high ?? point.score), bottom: y(point.low ?? point.score),
     words: shortened(plain(point.side.label)) + (isOld(point, old) ? ' (old)' : '')})), {x: ROOM.left, y: 0, w: width - ROOM.left, h: bottom});
@@ -243,18 +250,18 @@ function spreadHead(spread, wide, old) {
 function drawSpreads(spreads, width, at, old) {
   const columns = spreads.length < 4 ? 1 : clamped(Math.floor(width / 230), 1, spreads.length), gap = 24, wide = (width - gap * (columns - 1)) / columns;
   const heads = spreads.map((spread) => spreadHead(spread, wide, old)), head = heads.some(({name, facts}) => textWidth(name, '600 12px') + textWidth(facts, '11.5px') + 12 > wide) ? 15 : 0;
-  const bars = columns === 1 && spreads.length < 3 ? 78 : 56, panel = bars + head + 58, most = Math.max(1, ...spreads.flatMap((spread) => spread.bins)), step = wide / BINS;
+  const bars = columns === 1 && spreads.length < 3 ? 78 : 56, panel = bars + head + 62, most = Math.max(1, ...spreads.flatMap((spread) => spread.bins)), step = wide / BINS;
   const parts = spreads.map((spread, place) => {
     const left = (place % columns) * (wide + gap), top = Math.floor(place / columns) * panel, base = top + head + 36 + bars, {score} = spread.side.figures;
     const {name, facts} = heads[place];
     return html`<g key=${spread.number} class=${`spread ${isOld(spread, old) ? 'old' : ''}`}>
-      <text class="name" x=${left} y=${top + 13}>${name}</text><text class="facts" x=${head ? left : left + textWidth(name, '600 12px') + 10} y=${top + 13 + head}>${facts}</text>
+      <text class="name" x=${left} y=${top + 13}>${name}</text><text class="counted" x=${head ? left : left + textWidth(name, '600 12px') + 10} y=${top + 13 + head}>${facts}</text>
       <line class="base" x1=${left} x2=${left + wide} y1=${base + 0.5} y2=${base + 0.5} />
       ${spread.bins.map((tasks, bin) => { const high = (bars * tasks) / most, x = left + bin * step, mark = place * BINS + bin; return html`<g class=${at === mark ? 'seen' : ''} data-mark=${mark}>
         <rect class="target" x=${x} y=${top + head + 18} width=${step} height=${bars + 18} />
         ${tasks > 0 && html`<rect class="bar" x=${x + 2} y=${base - Math.max(2, high)} width=${Math.max(1, step - 4)} height=${Math.max(2, high)} /><text x=${x + step / 2} y=${base - Math.max(2, high) - 4} text-anchor="middle">${count(tasks)}</text>`}</g>`; })}
       ${hasValue(score) && html`<path class="mean" d=${`M${left + wide * clamped(score, 0, 1)} ${base + 1}l4 6h-8z`} />`}
-      ${[0, 0.5, 1].map((tick) => html`<text class="tick" x=${left + wide * tick} y=${base + 15} text-anchor=${['start', 'middle', 'end'][2 * tick]}>${tick}</text>`)}</g>`;
+      ${[0, 0.5, 1].map((tick) => html`<text class="tick" x=${left + wide * tick} y=${base + 19} text-anchor=${['start', 'middle', 'end'][2 * tick]}>${tick}</text>`)}</g>`;
   });
   return {height: Math.ceil(spreads.length / columns) * panel, parts};
 }
@@ -360,18 +367,32 @@ function courseOf(trial) {
     steps: [...model.placed.map((step) => ({...step, row: step.lane})), ...tools.placed.map((step) => ({...step, row: model.lanes + step.lane}))].sort((a, b) => a.from - b.from || a.row - b.row)};
 }
 
+// Where there is much to see, time goes on in the next line, as words do.
+const MOST_LINES = 8;
+const LEAST_STEP = 9;
+
 function drawCourse({steps, end, model, tools}, width, at) {
-  const left = 48, right = 12, top = 22, lanes = model.lanes + tools.lanes, pitch = lanes > MOST_LANES ? Math.max(4, (MOST_LANES * 20) / lanes) : 20, space = tools.lanes && model.lanes ? 6 : 0;
-  const x = (seconds) => left + ((width - left - right) * seconds) / end, y = (row) => top + row * pitch + (row >= model.lanes ? space : 0), high = Math.max(2, pitch - 4);
-  const height = top + lanes * pitch + space + 6, ticks = ticksUpTo(end, clamped(Math.floor(width / 110), 2, 8));
-  const parts = html`<g class="grid">${ticks.map((tick) => html`<line x1=${x(tick)} x2=${x(tick)} y1=${top - 4} y2=${height} /><text x=${x(tick)} y="11" text-anchor=${tick ? 'middle' : 'start'}>${tick ? duration(tick) : '0'}</text>`)}
-      ${model.lanes > 0 && html`<text x="0" y=${y(0) + Math.min(high, 16) / 2 + 4}>model</text>`}${tools.lanes > 0 && html`<text x="0" y=${y(model.lanes) + Math.min(high, 16) / 2 + 4}>tools</text>`}</g>
-    ${steps.map(({kind, from, to, name, row}, number) => { const wide = Math.max(1.5, x(to) - x(from) - 0.5), letters = Math.floor((wide - 8) / 6.6), quiet = kind === 'gap' || kind === 'wait'; return html`<g key=${number} class=${`step ${kind} ${at === number ? 'seen' : ''}`} data-mark=${number}>
-      <rect class="target" x=${x(from) - 1} y=${y(row) - 2} width=${wide + 2} height=${pitch} />
-      ${quiet ? html`<line class="hatch" x1=${x(from) + 1} x2=${x(from) + Math.max(1.5, wide - 1)} y1=${y(row) + high / 2} y2=${y(row) + high / 2} stroke-width=${high} />`
-        : html`<rect class="bar" x=${x(from)} y=${y(row)} width=${wide} height=${high} rx=${Math.min(2, wide / 3)} />`}
-      ${high > 10 && name && letters >= Math.min(name.length, 4) && html`<text x=${x(from) + 4} y=${y(row) + high / 2 + 4}>${shortened(name, letters)}</text>`}</g>`; })}`;
-  return {height, parts};
+  const left = 48, right = 14, top = 22, lanes = model.lanes + tools.lanes, pitch = lanes > MOST_LANES ? Math.max(4, (MOST_LANES * 20) / lanes) : 20, space = tools.lanes && model.lanes ? 6 : 0;
+  const lines = lanes > 4 ? 1 : clamped(Math.ceil((steps.length * LEAST_STEP) / (width - left - right)), 1, MOST_LINES), slice = end / lines, line = top + lanes * pitch + space + (lines > 1 ? 16 : 6);
+  const high = Math.max(2, pitch - 4), offset = (row) => top + row * pitch + (row >= model.lanes ? space : 0), many = clamped(Math.floor(width / 110), 2, 8), step = niceStep(slice, many, true);
+  const parts = Array.from({length: lines}, (_, number) => {
+    const from = number * slice, to = from + slice, above = number * line, x = (seconds) => left + ((width - left - right) * (clamped(seconds, from, to) - from)) / slice;
+    const ticks = Array.from({length: many + 2}, (_, tick) => (Math.ceil(from / step - 1e-9) + tick) * step).filter((tick) => tick <= to + 1e-9 * end);
+    const title = (row, words) => html`<text x="0" y=${above + offset(row) + Math.min(high, 16) / 2 + 4}>${words}</text>`;
+    return html`<g class="grid" key=${`grid ${number}`}>${ticks.map((tick) => { const place = x(tick), edge = place > width - 40 ? 'end' : place < left + 8 ? 'start' : 'middle'; return html`<line x1=${place} x2=${place} y1=${above + top - 4} y2=${above + line - 4} /><text x=${edge === 'end' ? Math.min(width, place + 12) : place} y=${above + 11} text-anchor=${edge}>${clockTick(tick)}</text>`; })}
+        ${model.lanes > 0 && title(0, 'model')}${tools.lanes > 0 && title(model.lanes, 'tools')}</g>
+      ${steps.map((each, mark) => ((each.to > from || each.from >= from) && (each.from < to || number === lines - 1) ? html`<${Step} key=${`${number} ${mark}`} step=${each} mark=${mark} seen=${at === mark} x=${x} y=${above + offset(each.row)} high=${high} pitch=${pitch} />` : null))}`;
+  });
+  return {height: lines * line, parts};
+}
+
+function Step({step: {kind, from, to, name}, mark, seen, x, y, high, pitch}) {
+  const wide = Math.max(1.5, x(to) - x(from) - 0.5), letters = Math.floor((wide - 8) / 6.6), quiet = kind === 'gap' || kind === 'wait';
+  return html`<g class=${`step ${kind} ${seen ? 'seen' : ''}`} data-mark=${mark}>
+    <rect class="target" x=${x(from) - 1} y=${y - 2} width=${wide + 2} height=${pitch} />
+    ${quiet ? html`<line class="hatch" x1=${x(from) + 1} x2=${x(from) + Math.max(1.5, wide - 1)} y1=${y + high / 2} y2=${y + high / 2} stroke-width=${high} />`
+      : html`<rect class="bar" x=${x(from)} y=${y} width=${wide} height=${high} rx=${Math.min(2, wide / 3)} />`}
+    ${high > 10 && name && letters >= Math.min(name.length, 4) && html`<text x=${x(from) + 4} y=${y + high / 2 + 4}>${shortened(name, letters)}</text>`}</g>`;
 }
 
 const stepTimes = ({from, to}) => `${duration(to - from)}, from ${duration(from)} on`;
@@ -380,7 +401,7 @@ function Waterfall({trial}) {
   const course = courseOf(trial), {steps, end, gaps, untimed, tools, judged, replies, calls} = course;
   if (!steps.some((step) => step.kind !== 'gap') || !(end > 0)) return null;
   const busy = (some, what, many) => some.length > 0 && html`<span><b>${what}</b> ${duration(lasted(covered(some)))} in ${many}</span>`;
-  return html`<${Fold} kind="waterfall" title=${html`Course <span class="dim">${repliesText(replies.length)}, ${plural(calls.length, 'call')} in ${duration(end)}</span>`}>
+  return html`<${Fold} kind="waterfall" title=${html`Course: <span class="dim">${repliesText(replies.length)}, ${plural(calls.length, 'call')} in ${duration(end)}</span>`}>
     <figure class="figure course">
       <${Picture} label=${`Course of the trial: ${repliesText(replies.length)} and ${plural(calls.length, 'call')} in ${duration(end)}`} draw=${(width, at) => drawCourse(course, width, at)}
         marks=${steps.map((step) => html`<b>${step.words}</b> ${stepTimes(step)}${step.more}`)} hint="Seconds since the trial began, waiting included. Point at a bar, or go from bar to bar with the arrow keys." />

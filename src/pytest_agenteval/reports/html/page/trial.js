@@ -214,7 +214,7 @@ function Facts({trial}) {
   </section>`;
 }
 
-const PARTS = [Reason, Conversation, Workspace, Outcome];
+const PARTS = [Reason, Waterfall, Conversation, Workspace, Outcome];
 
 // What the index knows of a trial that is not in the file, or not read yet, or not readable.
 function Missing({place, problem, loading}) {
