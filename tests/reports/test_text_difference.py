@@ -37,9 +37,9 @@ def written(old: str, new: str) -> str:
     ("old", "new", "difference"),
     [
         ("I am sorry, it was refunded", "I am glad, it was not refunded",
-         "I am [-sorry-]{+glad+}, it was{+ not+} refunded"),
+         "I am [-sorry-]{+glad+}, it was {+not +}refunded"),
         ("it was", "it was refunded", "it was{+ refunded+}"),
-        ("a\nb\nc\n", "a\nx\nc\n", "a\n[-b\n-]{+x\n+}c\n"),
+        ("a\nb\nc\n", "a\nx\nc\n", "a\n[-b-]{+x+}\nc\n"),
         ("order #1234 to Seoul", "order #1235 to Busan", "order #[-1234-]{+1235+} to [-Seoul-]{+Busan+}"),
         ("환불이 완료되었습니다.", "환불이 접수되었습니다.", "환불이 [-완료-]{+접수+}되었습니다."),
         ("東京の天気は晴れです", "東京の天気は雨です", "東京の天気は[-晴れ-]{+雨+}です"),
@@ -50,6 +50,8 @@ def written(old: str, new: str) -> str:
         ("cafe\u0301 au lait", "cafe au lait", "[-cafe\u0301-]{+cafe+} au lait"),
         ("a 👩\u200d👧 b c", "a 👩\u200d👦 b c", "a [-👩\u200d👧-]{+👩\u200d👦+} b c"),
         ("한글\u1112\u1161\u11ab", "한글\u1112\u1161", "한글[-\u1112\u1161\u11ab-]{+\u1112\u1161+}"),
+        ("a  b c", "a b c", "a[- -] b c"),
+        ("one\ntwo\n", "one\ntwo\nthree\n", "one\ntwo\n{+three\n+}"),
         ("", "x", "{+x+}"),
         ("same", "same", "same"),
     ],
@@ -67,7 +69,7 @@ def test_both_texts_can_be_read_from_the_runs(old: str, new: str) -> None:
         assert "".join(text for tag, text in given_runs if tag != "+") == old
         assert "".join(text for tag, text in given_runs if tag != "-") == new
     assert (old != new) or runs == ((("=", old),) if old else ())
-    assert "".join(words_of(old)) == old
+    assert "".join(map("".join, words_of(old))) == old
 
 
 def longest(old: Sequence[str], new: Sequence[str]) -> int:

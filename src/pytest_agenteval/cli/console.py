@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.text.errors import UsageMistake, writing
 from pytest_agenteval.text.formatting import (
+    Span,
     StyledLine,
     clamp_width,
     few_names,
@@ -207,7 +208,20 @@ def _styled_texts(lines: Iterable[StyledLine]) -> Iterator[str]:
         # GitHub's runner would obey commands in an agent's words.
         if read_by_actions:
             text = without_commands(text)
-        yield f"\x1b[{look}m{text}\x1b[0m" if look else text
+        if looked_at and line.spans and text == line.text:
+            yield "".join(_painted(line))
+        else:
+            yield f"\x1b[{look}m{text}\x1b[0m" if look else text
+
+
+def _painted(line: StyledLine) -> Iterator[str]:
+    """Give the parts of a line, each in its colour."""
+    start = 0
+    for part in (*line.spans, Span(len(line.text), len(line.text), "")):
+        for low, high, style in ((start, part.start, line.style), part):
+            look, text = ANSI_STYLES.get(style), line.text[low:high]
+            yield f"\x1b[{look}m{text}\x1b[0m" if look and text else text
+        start = part.end
 
 
 def wrapped(line: str, width: int = 100) -> Iterator[str]:

@@ -478,7 +478,7 @@ def _matched_pairs(
 def _difference_lines(
     other: Run, run: Run, pairs: Sequence[tuple[JournalEntry, JournalEntry]], detail: Detail
 ) -> Iterator[StyledLine]:
-    from pytest_agenteval.reports.trial_difference import difference_lines
+    from pytest_agenteval.reports.difference_screen import difference_lines
 
     for number, (old, new) in enumerate(pairs):
         if number:

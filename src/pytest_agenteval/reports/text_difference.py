@@ -6,8 +6,8 @@ defined to the last tie, and names characters by their numbers: two languages kn
 Unicode.
 
 A text's words are runs of letters and digits; in Korean, Japanese and Chinese, which are written without
-blanks or hang endings on their words, each character is one. Runs of blanks, each newline and every other
-character are words of their own, so that the words of a text, joined, are the text.
+blanks or hang endings on their words, each character is one, as every other sign is. The blanks behind a
+word, and newlines among them, go with it.
 """
 
 from __future__ import annotations
@@ -24,26 +24,37 @@ MOST_CELLS = 100_000_000
 MOST_STRETCH = 64_000
 """Characters of a stretch of changed lines up to which its words are compared."""
 
-_BLANK = r" \t\x0b\x0c\r\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+_BLANK = r"\n \t\x0b\x0c\r\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 _LETTER = (
     r"0-9A-Za-z_\xaa\xb5\xba\xc0-\xd6\xd8-\xf6\xf8-\u10ff\u1200-\u167f\u1681-\u1fff"
     r"\u2c00-\u2dff\ua4d0-\ua95f\ua980-\uabff\ufb00-\ufdff\ufe70-\ufefe"
 )
 # A syllable that is stored as its letters, as macOS writes the names of files, stays one word.
 _SYLLABLE = r"[\u1100-\u115f\ua960-\ua97f]+[\u1160-\u11ff\ud7b0-\ud7ff]*"
+# So do a letter with its accents, and an emoji with its colour and what it is joined with.
 _MARK = (
     r"[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\u3099\u309a\ufe00-\ufe0f\U0001f3fb-\U0001f3ff]"
 )
-_WORD = re.compile(rf"\n|[{_BLANK}]+|[{_LETTER}]+|{_SYLLABLE}|.(?:{_MARK}|\u200d.)*", re.DOTALL)
+_SIGN = rf"[^{_BLANK}](?:{_MARK}|\u200d.)*"
+_WORD = re.compile(rf"([{_LETTER}]+|{_SYLLABLE}|{_SIGN}|)([{_BLANK}]*)", re.DOTALL)
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
-_BLANKS = frozenset("\n \t\x0b\x0c\r\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000") | frozenset(
+_BLANKS = "\n \t\x0b\x0c\r\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
     map(chr, range(0x2000, 0x200B))
 )
 
 
-def words_of(text: str) -> list[str]:
+def without_ends(text: str) -> str:
+    """Give a text without the blanks at its ends."""
+    return text.strip(_BLANKS)
+
+
+Word: TypeAlias = tuple[str, str]
+"""A word and the blanks behind it; the first of a text may be blanks alone."""
+
+
+def words_of(text: str) -> list[Word]:
     """Split a text into its words; see the module."""
-    return _WORD.findall(text)
+    return [pair for pair in _WORD.findall(text) if pair != ("", "")]
 
 
 class Block(NamedTuple):
@@ -154,7 +165,7 @@ def compare_texts(old: str, new: str) -> TextDifference:
             runs += _changed(before, after)
             continue
         words = words_of(before), words_of(after)
-        aligned = align(*words, remaining)
+        aligned = align([word for word, _ in words[0]], [word for word, _ in words[1]], remaining)
         is_coarse |= aligned.is_coarse
         remaining -= 0 if aligned.is_coarse else aligned.cells
         runs += _word_runs(*words, aligned.blocks)
@@ -162,37 +173,24 @@ def compare_texts(old: str, new: str) -> TextDifference:
 
 
 def _changed(old: str, new: str) -> list[Run]:
-    tagged: tuple[Run, Run] = (("-", old), ("+", new))
-    return [run for run in tagged if run[1]]
+    return [("-", old), ("+", new)]
 
 
-class _Part:
-    """A stretch of words of both sides; the sizes count its words that are no blanks."""
+class _Part(NamedTuple):
+    """A stretch of words of both sides."""
 
-    def __init__(self, is_equal: bool, old: list[str], new: list[str]) -> None:
-        self.is_equal, self.old, self.new = is_equal, old, new
-        self.old_size, self.new_size = _solid(old), _solid(new)
+    is_equal: bool
+    old: list[Word]
+    new: list[Word]
 
     @property
     def size(self) -> int:
-        return max(self.old_size, self.new_size)
-
-    def take(self, other: _Part) -> None:
-        """Make another part, which follows, a part of this one."""
-        self.is_equal = False
-        self.old.extend(other.old)
-        self.new.extend(other.new)
-        self.old_size += other.old_size
-        self.new_size += other.new_size
+        return max(len(self.old), len(self.new))
 
 
-def _solid(words: Iterable[str]) -> int:
-    return sum(word[0] not in _BLANKS for word in words)
-
-
-def _word_runs(old: list[str], new: list[str], blocks: Iterable[Block]) -> list[Run]:
+def _word_runs(old: Sequence[Word], new: Sequence[Word], blocks: Iterable[Block]) -> Iterator[Run]:
     """Give runs that people can read: what two texts share by chance is no equal run."""
-    parts = [_Part(block.is_equal, old[block.old], new[block.new]) for block in blocks]
+    parts = [_Part(block.is_equal, list(old[block.old]), list(new[block.new])) for block in blocks]
     merged: list[_Part] = []
     for place, part in enumerate(parts):
         is_inside = 0 < place < len(parts) - 1
@@ -200,32 +198,53 @@ def _word_runs(old: list[str], new: list[str], blocks: Iterable[Block]) -> list[
         is_chance = part.is_equal and is_inside and part.size < min(merged[-1].size, parts[place + 1].size)
         follows_change = bool(merged) and not (part.is_equal or merged[-1].is_equal)
         if is_chance or follows_change:
-            merged[-1].take(part)
+            merged[-1].old.extend(part.old)
+            merged[-1].new.extend(part.new)
         else:
             merged.append(part)
-    common = sum(part.size for part in merged if part.is_equal)
-    if 4 * common < min(_solid(old), _solid(new)):
-        return _changed("".join(old), "".join(new))
-    runs: list[Run] = []
+    if 4 * sum(part.size for part in merged if part.is_equal) < min(len(old), len(new)):
+        merged = [_Part(False, list(old), list(new))]
     for part in merged:
-        before, after = "".join(part.old), "".join(part.new)
-        runs += [("=", before)] if part.is_equal else _changed(before, after)
-    return runs
+        if part.is_equal:
+            for (word, before), (_, after) in zip(part.old, part.new, strict=True):
+                yield "=", word
+                if before == after:
+                    yield "=", before
+                else:
+                    yield from _changed(before, after)
+        else:
+            yield from _changed(*("".join(map("".join, side)) for side in (part.old, part.new)))
 
 
 def _joined(runs: Iterable[Run]) -> Iterator[Run]:
-    """Join equal runs that follow one another, as at the end of a line."""
-    last = ""
+    """Join runs of one kind; blanks that a change has in common at its end follow the change."""
+    equal = gone = came = ""
     for tag, text in runs:
-        if tag == "=":
-            last += text
-            continue
-        if last:
-            yield "=", last
-            last = ""
-        yield tag, text
-    if last:
-        yield "=", last
+        if tag == "-":
+            gone += text
+        elif tag == "+":
+            came += text
+        elif text:
+            if gone or came:
+                before, after = _without_common_end(gone, came)
+                yield from _filled(equal, before, after)
+                equal, gone, came = gone[len(before) :], "", ""
+            equal += text
+    before, after = _without_common_end(gone, came)
+    yield from _filled(equal, before, after)
+    yield from _filled(gone[len(before) :])
+
+
+def _filled(equal: str, gone: str = "", came: str = "") -> Iterator[Run]:
+    tagged: tuple[Run, Run, Run] = (("=", equal), ("-", gone), ("+", came))
+    return (run for run in tagged if run[1])
+
+
+def _without_common_end(old: str, new: str) -> tuple[str, str]:
+    size, shorter = 0, min(len(old), len(new))
+    while size < shorter and old[-1 - size] == new[-1 - size] and old[-1 - size] in _BLANKS:
+        size += 1
+    return old[: len(old) - size], new[: len(new) - size]
 
 
 MOST_CONTEXT = 160

@@ -1,321 +1,309 @@
-"""The same trial of two runs on the terminal: what differs first, side by side where there is room."""
+"""Where two trials differ, as plain data that the terminal and the report's page show.
+
+``html/page/difference.js`` works out the same, step by step, as any two trials of a page can stand beside
+each other; ``tests/extended/browser/test_difference.py`` holds that both agree. Whether two steps are equal
+is decided once, by their marks. Steps, grades, checks and files are given by their numbers in each trial,
+None where a trial lacks one.
+"""
 
 from __future__ import annotations
 
-import re
+import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from difflib import SequenceMatcher
-from functools import partial
-from itertools import zip_longest
-from typing import NamedTuple, TypeAlias
+from collections.abc import Iterator, Sequence
+from itertools import groupby, zip_longest
+from typing import Any, NamedTuple, TypeAlias
 
-from msgspec.structs import replace
-
-from pytest_agenteval.records.evidence import Check
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.conversation import CallView, MessageView
-from pytest_agenteval.reports.trial_screen import (
-    MOST_TRIAL_NAME,
-    Detail,
-    TrialPlace,
-    block_lines,
-    call_lines,
-    ending_style,
-    file_lines,
-    hunk_lines,
-    labelled,
-    message_lines,
-    more_line,
-    resource_facts,
-    section,
-    who_facts,
-)
-from pytest_agenteval.reports.trial_view import (
-    FileChange,
-    GradeView,
-    TrialView,
-    hunks_of_lines,
-)
-from pytest_agenteval.text.formatting import (
-    CUT,
-    INDENT,
-    Style,
-    StyledLine,
-    cut,
-    ending_word,
-    flow,
-    format_figure,
-    one_line,
-    pad,
-    pluralize,
-    wrap,
-    wrapped_lines,
-)
-from pytest_agenteval.text.json_values import json_digest
+from pytest_agenteval.reports.text_difference import TextDifference, align, compare_texts, without_ends
+from pytest_agenteval.reports.trial_view import FileChange, GradeView, Hunk, TrialView
 
-Lines: TypeAlias = Callable[[Detail], Iterable[StyledLine]]
-"""Gives the lines of one side, as much of them as the detail says."""
-
-SIDE_BY_SIDE = 120
-"""Columns from which on two trials stand beside each other."""
-
-BETWEEN = " | "
-MOST_LINES, MOST_STEPS, MOST_CHECKS, MOST_GRADER = 40, 40, 12, 60
-
-INGREDIENTS = {
-    "input": "task input",
-    "fixture": "starting workspace",
-    "prompt": "prompt",
-    "code": "agent code",
-    "settings": "agent settings",
-    "tools": "tools",
-    "model": "model",
-    "ruler": "graders",
-    "sent": "what models were told",
-}
-"""What a trial is made of, by the digest that tells it, as authors call it."""
-
-
-def difference_lines(
-    old: TrialView, new: TrialView, places: tuple[TrialPlace, TrialPlace], detail: Detail
-) -> Iterator[StyledLine]:
-    """Give what differs between two trials: outcome and ingredients, grades, conversation, answer, files."""
-    names = " -> ".join(dict.fromkeys(one_line(view.name, MOST_TRIAL_NAME) for view in (old, new)))
-    endings = " -> ".join(ending_word(view.ending, view.score) for view in (old, new))
-    for line in wrap(f"{endings}  {names}", detail.width):
-        yield StyledLine(line, ending_style(new))
-    for side, view, place in zip(("old", "new"), (old, new), places, strict=True):
-        facts = (side, *who_facts(view, place), *resource_facts(view))
-        yield from map(StyledLine, flow(facts, detail.width, INDENT))
-    differing = [
-        words
-        for name, words in INGREDIENTS.items()
-        # What was sent is unknown of older runs, and unknown is no difference.
-        if getattr(old.digests, name) != getattr(new.digests, name)
-        and (name != "sent" or (old.digests.sent and new.digests.sent))
-    ]
-    what = ", ".join(differing) or "nothing that a trial is made of"
-    yield from wrapped_lines(f"differs: {what}", detail.width, "bold")
-    yield from section("grades", _grade_lines(old.grades, new.grades, detail))
-    yield from section("conversation", _conversation(old.messages, new.messages, detail))
-    if old.answer != new.answer:
-        before, after = (partial(block_lines, view.answer, indent=INDENT) for view in (old, new))
-        yield from section("answer", _pairs([(before, after)], detail))
-    yield from section("workspace", _workspace(old.files, new.files, detail))
-
-
-def _grade_lines(old: Sequence[GradeView], new: Sequence[GradeView], detail: Detail) -> Iterator[StyledLine]:
-    """Give the grades that changed, with the checks that flipped, and count the others."""
-    olds, news = ({grade.grader: grade for grade in grades} for grades in (old, new))
-    same = 0
-    for grader in dict.fromkeys((*news, *olds)):
-        before, after = olds.get(grader), news.get(grader)
-        flipped = list(_flipped(before, after))
-        figures = [(grade.score, grade.passed) if grade else None for grade in (before, after)]
-        if figures[0] == figures[1] and not flipped:
-            same += 1
-            continue
-        words = f"{one_line(grader, MOST_GRADER)}  {_grade_text(before)} -> {_grade_text(after)}"
-        yield from wrapped_lines(words, detail.width, _grade_style(before, after))
-        for pair in flipped if detail.full else flipped[:MOST_CHECKS]:
-            yield from _check_lines(*pair, detail)
-        yield from more_line(0 if detail.full else len(flipped) - MOST_CHECKS, "check")
-    if same:
-        yield StyledLine(f"{INDENT}{pluralize(same, 'grade')} as before", "dim")
-
-
-def _flipped(
-    old: GradeView | None, new: GradeView | None
-) -> Iterator[tuple[str, Check | None, Check | None]]:
-    """Give the checks that flipped, and failed ones that the other side does not have, with their claim."""
-    olds, news = map(_by_claim, (old, new))
-    for claim in dict.fromkeys((*news, *olds)):
-        before, after = olds.get(claim), news.get(claim)
-        passes = [check.passed for check in (before, after) if check]
-        if passes == [False] or len(set(passes)) == 2:
-            yield claim[0], before, after
-
-
-def _by_claim(grade: GradeView | None) -> dict[tuple[str, int], Check]:
-    # A grader that asks one question of each file makes several checks with the same claim.
-    numbers: Counter[str] = Counter()
-    checks: dict[tuple[str, int], Check] = {}
-    for check in grade.checks if grade else ():
-        checks[check.claim, numbers[check.claim]] = check
-        numbers[check.claim] += 1
-    return checks
-
-
-def _check_lines(claim: str, old: Check | None, new: Check | None, detail: Detail) -> Iterator[StyledLine]:
-    words = " -> ".join("none" if check is None else "ok" if check.passed else "no" for check in (old, new))
-    yield from block_lines(f"{words}: {claim}", detail, INDENT * 2, most=3)
-    for label, failed in (("old", old), ("new", new)):
-        if failed and not failed.passed:
-            for side, text in (("expected", failed.expected), (f"{label} found", failed.found)):
-                if text:
-                    yield from labelled(side, text, detail, INDENT * 3, most=3)
-
-
-def _grade_text(grade: GradeView | None) -> str:
-    if grade is None:
-        return "not graded"
-    return "undecided" if grade.score is None else format_figure(grade.score)
-
-
-def _grade_style(old: GradeView | None, new: GradeView | None) -> Style:
-    before, after = (grade.score if grade else None for grade in (old, new))
-    if before is None or after is None or before == after:
-        return "yellow"
-    return "green" if after > before else "red"
+PairOfPlaces: TypeAlias = tuple[int | None, int | None]
+"""A thing by its numbers in the old and in the new trial."""
 
 
 class Step(NamedTuple):
-    """One message without its calls, or one call, of a conversation; ``mark`` is equal for equal steps."""
+    """One message without its calls, or one call, of a conversation."""
 
-    mark: str
     message: MessageView
     call: CallView | None = None
 
-    def lines(self, detail: Detail) -> list[StyledLine]:
-        if self.call is not None:
-            return list(call_lines(self.call, detail))
-        return list(message_lines(replace(self.message, calls=()), detail))
+    @property
+    def mark(self) -> str:
+        return self.message.mark if self.call is None else self.call.mark
+
+    @property
+    def kind(self) -> str:
+        """Steps of one kind can be compared word by word: texts of one role, calls of one tool."""
+        return f"message {self.message.role}" if self.call is None else f"call {self.call.tool}"
 
 
-def _steps(messages: Sequence[MessageView]) -> Iterator[Step]:
-    for message in messages:
-        # A message and its calls are steps of their own. Times and ids are in no mark: they differ always.
-        if message.content or not message.calls:
-            yield Step(json_digest([message.role, message.content]), message)
-        for call in message.calls:
-            error = [call.error.type, call.error.message] if call.error else []
-            mark = json_digest([call.tool, call.args, call.raw_args, call.result, error])
-            yield Step(mark, message, call)
+def steps_of(trial: TrialView) -> list[Step]:
+    steps = []
+    for message in trial.messages:
+        steps += [Step(message)] if message.mark else []
+        steps += [Step(message, call) for call in message.calls]
+    return steps
 
 
-def _conversation(
-    old_messages: Sequence[MessageView], new_messages: Sequence[MessageView], detail: Detail
-) -> Iterator[StyledLine]:
-    """Say how many steps are the same, then show how the conversations go on."""
-    old, new = list(_steps(old_messages)), list(_steps(new_messages))
-    pairs = enumerate(zip(old, new, strict=False))
-    # The screen begins where the conversations part; only what follows is aligned.
-    same = next((at for at, (one, other) in pairs if one.mark != other.mark), min(len(old), len(new)))
-    if same == len(old) == len(new):
-        if same:
-            yield StyledLine(f"{INDENT}the same: {pluralize(same, 'step')}", "dim")
-        return
-    old, new = old[same:], new[same:]
-    are = "step is" if same == 1 else f"{same:,} steps are"
-    before = f"the first {are} the same; they part" if same else "they part"
-    turn = next((steps[0].message.turn for steps in (old, new) if steps and steps[0].message.turn), 0)
-    place = f"{before} at step {same + 1}{f' (turn {turn})' if turn else ''}"
-    yield from wrapped_lines(place, detail.width, "bold")
-    visible = 0
-    aligned = SequenceMatcher(None, [step.mark for step in old], [step.mark for step in new])
-    for tag, low, high, new_low, new_high in aligned.get_opcodes():
-        size = max(high - low, new_high - new_low)
-        room = size if detail.full else max(0, MOST_STEPS - visible)
-        if tag == "equal":
-            shown = (line for step in old[low:high][:room] for line in step.lines(detail))
-            yield from (line._replace(style="dim") for line in shown)
-        else:
-            steps = zip_longest(old[low:high][:room], new[new_low:new_high][:room])
-            sides = [(step.lines if step else _nothing for step in pair) for pair in steps]
-            yield from _pairs([(before, after) for before, after in sides], detail)
-        visible += size
-    yield from more_line(0 if detail.full else visible - MOST_STEPS, "step", INDENT)
+class Stretch(FrozenValue, frozen=True):
+    """Steps that follow one another and are all the same in both trials, or all not."""
+
+    is_same: bool
+    rows: tuple[PairOfPlaces, ...]
 
 
-def _pairs(pairs: Iterable[tuple[Lines, Lines]], detail: Detail) -> Iterator[StyledLine]:
-    """Give pairs of sides beside each other; in a narrow terminal all old ones above the new ones.
+class Flip(FrozenValue, frozen=True):
+    """A check that passed in one trial only, or that failed in the only one that has it."""
 
-    Of a pair whose difference folding hides, the lines that differ are given.
+    claim: str
+    old: int | None
+    new: int | None
+
+
+class GradeChange(FrozenValue, frozen=True):
+    """A grader with another score, or with flipped checks; ``old`` and ``new`` are numbers of its grades."""
+
+    grader: str
+    old: int | None
+    new: int | None
+    flips: tuple[Flip, ...]
+
+
+class FilePair(FrozenValue, frozen=True):
+    """A file that was not changed alike."""
+
+    path: str
+    old: int | None
+    new: int | None
+
+
+class EventChange(FrozenValue, frozen=True):
+    """How many events of a kind each trial has, and whether they say the same."""
+
+    kind: str
+    old: int
+    new: int
+    is_same: bool
+    is_routine: bool
+
+
+class TrialDifference(FrozenValue, frozen=True):
+    """Where two trials differ; what is the same is counted.
+
+    ``made_of`` names what they were not made of alike. ``has_answer`` where the answers differ, and the last
+    steps do not show it already.
     """
-    olds: list[StyledLine] = []
-    news: list[StyledLine] = []
-    for old, new in pairs:
-        shown = [list(side(_one_side(detail))) for side in (old, new)]
-        looks = [list(map(_look, lines)) for lines in shown]
-        is_hidden = not detail.full and looks[0] == looks[1] != []
-        if not is_hidden:
-            olds += shown[0]
-            news += shown[1]
-        if is_hidden or _is_wide(detail):
-            yield from _beside(olds, news, detail)
-            olds, news = [], []
-        if is_hidden:
-            yield from _hidden(old, new, detail)
-    yield from _beside(olds, news, detail)
+
+    made_of: tuple[str, ...]
+    grades: tuple[GradeChange, ...]
+    same_grades: int
+    stretches: tuple[Stretch, ...]
+    has_answer: bool
+    has_state: bool
+    files: tuple[FilePair, ...]
+    same_files: int
+    events: tuple[EventChange, ...]
 
 
-def _nothing(detail: Detail) -> list[StyledLine]:
-    return []
+def compare_trials(old: TrialView, new: TrialView) -> TrialDifference:
+    steps = steps_of(old), steps_of(new)
+    stretches = tuple(_stretches(*steps))
+    grades, same_grades = _grade_changes(old.grades, new.grades)
+    files, same_files = _file_pairs(old.files, new.files)
+    olds, news = old.marks.made_of, new.marks.made_of
+    return TrialDifference(
+        made_of=tuple(name for name in olds if name in news and olds[name] != news[name]),
+        grades=grades,
+        same_grades=same_grades,
+        stretches=stretches,
+        has_answer=without_ends(old.answer) != without_ends(new.answer)
+        and not _shows_answers(old, new, steps, stretches),
+        has_state=old.marks.state != new.marks.state,
+        files=files,
+        same_files=same_files,
+        events=tuple(_event_changes(old, new)),
+    )
 
 
-def _workspace(old: Sequence[FileChange], new: Sequence[FileChange], detail: Detail) -> Iterator[StyledLine]:
-    """Give the files that the trials changed differently, or that only one of them changed."""
-    olds, news = ({file.path: file for file in files} for files in (old, new))
-    alike = 0
-    for path in sorted({*olds, *news}):
-        if olds.get(path) == news.get(path):
-            alike += 1
+def _stretches(old: Sequence[Step], new: Sequence[Step]) -> Iterator[Stretch]:
+    for block in align([step.mark for step in old], [step.mark for step in new]).blocks:
+        places = range(len(old))[block.old], range(len(new))[block.new]
+        if block.is_equal:
+            yield Stretch(True, tuple(zip(*places, strict=True)))
         else:
-            before, after = (partial(_file, path, files.get(path)) for files in (olds, news))
-            yield from _pairs([(before, after)], detail)
-    if alike:
-        yield StyledLine(f"{INDENT}{pluralize(alike, 'file')} changed alike", "dim")
+            yield Stretch(False, tuple(_paired(old, new, *places)))
 
 
-def _file(path: str, file: FileChange | None, detail: Detail) -> list[StyledLine]:
-    if file is None:
-        return [StyledLine(f"{INDENT}{one_line(path, MOST_TRIAL_NAME)}  not changed", "dim")]
-    return list(file_lines(file, detail))
+def _paired(
+    old: Sequence[Step], new: Sequence[Step], olds: Sequence[int], news: Sequence[int]
+) -> Iterator[PairOfPlaces]:
+    """Pair steps that differ: those of one kind with each other, what lies between in its order."""
+    kinds = [old[at].kind for at in olds], [new[at].kind for at in news]
+    for block in align(*kinds).blocks:
+        yield from zip_longest(olds[block.old], news[block.new])
 
 
-def _is_wide(detail: Detail) -> bool:
-    """Whether there is room for both sides beside each other; what is shown in full never is."""
-    return detail.width >= SIDE_BY_SIDE and not detail.full
+def _shows_answers(
+    old: TrialView,
+    new: TrialView,
+    steps: tuple[Sequence[Step], Sequence[Step]],
+    stretches: Sequence[Stretch],
+) -> bool:
+    """Whether both trials end with their answers, in one row."""
+    ends = len(steps[0]) - 1, len(steps[1]) - 1
+    if not stretches or stretches[-1].is_same or stretches[-1].rows[-1] != ends:
+        return False
+    lasts = [(trial.answer, side[-1]) for trial, side in zip((old, new), steps, strict=True)]
+    return all(
+        step.call is None and without_ends(answer) == without_ends(step.message.content)
+        for answer, step in lasts
+    )
 
 
-def _one_side(detail: Detail) -> Detail:
-    # Half of the width where both sides stand beside each other, else the width without a mark before lines.
-    columns = (detail.width - len(BETWEEN)) // 2 if _is_wide(detail) else max(20, detail.width - len(INDENT))
-    return Detail(columns, detail.full)
+def _grade_changes(old: Sequence[GradeView], new: Sequence[GradeView]) -> tuple[tuple[GradeChange, ...], int]:
+    """Give the grades that changed, those that pass on one side only first, and count the others."""
+    olds, news = ({grade.grader: at for at, grade in enumerate(grades)} for grades in (old, new))
+    changes: list[GradeChange] = []
+    turned: list[GradeChange] = []
+    same = 0
+    for grader in dict.fromkeys((*news, *olds)):
+        places = olds.get(grader), news.get(grader)
+        before = None if places[0] is None else old[places[0]]
+        after = None if places[1] is None else new[places[1]]
+        flips = tuple(_flips(before, after))
+        if before and after and before.score == after.score and before.passed == after.passed and not flips:
+            same += 1
+            continue
+        is_turned = before is not None and after is not None and before.passed != after.passed
+        (turned if is_turned else changes).append(GradeChange(grader, *places, flips))
+    return (*turned, *changes), same
 
 
-def _look(line: StyledLine) -> str:
-    """Give a line as it counts for equality of visible parts."""
-    # Numbers in a head, or in a line about what is left out, are lengths and times. They may show that two
-    # texts differ, but not where.
-    of_text = line.style not in ("cyan", "dim") and not line.text.endswith("(--full)")
-    return line.text if of_text else re.sub(r"\d[\d,.]*", "", line.text)
+def _flips(old: GradeView | None, new: GradeView | None) -> Iterator[Flip]:
+    olds, news = _by_claim(old), _by_claim(new)
+    for claim in dict.fromkeys((*news, *olds)):
+        places = olds.get(claim), news.get(claim)
+        passes = [
+            grade.checks[at].passed
+            for grade, at in zip((old, new), places, strict=True)
+            if grade is not None and at is not None
+        ]
+        if passes == [False] or len(set(passes)) == 2:
+            yield Flip(claim[0], *places)
 
 
-def _hidden(old: Lines, new: Lines, detail: Detail) -> Iterator[StyledLine]:
-    yield next(iter(old(detail)))._replace(style="dim")
-    whole = Detail(detail.width, full=True)
-    texts = [[line.text for line in side(whole)] for side in (old, new)]
-    lines = [line for hunk in hunks_of_lines(*texts) for line in hunk_lines([hunk])]
-    if not lines:
-        yield StyledLine(f"{INDENT * 2}they differ in blanks alone", "dim")
-    for line in lines[:MOST_LINES]:
-        yield StyledLine(cut(f"{INDENT * 2}{line.text}", detail.width), line.style)
-    if len(lines) > MOST_LINES:
-        more = pluralize(len(lines) - MOST_LINES, "more line")
-        yield StyledLine(f"{INDENT * 2}{CUT} {more} (--full)", "dim")
+def _by_claim(grade: GradeView | None) -> dict[tuple[str, int], int]:
+    # A grader that asks one question of each file makes several checks with the same claim.
+    numbers: Counter[str] = Counter()
+    places: dict[tuple[str, int], int] = {}
+    for at, check in enumerate(grade.checks if grade else ()):
+        places[check.claim, numbers[check.claim]] = at
+        numbers[check.claim] += 1
+    return places
 
 
-def _beside(old: Iterable[StyledLine], new: Iterable[StyledLine], detail: Detail) -> Iterator[StyledLine]:
-    """Put lines of both sides beside each other, or below each other with a mark before each."""
-    if not _is_wide(detail):
-        yield from (StyledLine(f"- {line.text}", "red") for line in old)
-        yield from (StyledLine(f"+ {line.text}", "green") for line in new)
+def _file_pairs(old: Sequence[FileChange], new: Sequence[FileChange]) -> tuple[tuple[FilePair, ...], int]:
+    olds, news = ({file.path: at for at, file in enumerate(files)} for files in (old, new))
+    pairs, same = [], 0
+    for path in dict.fromkeys((*news, *olds)):
+        before, after = olds.get(path), news.get(path)
+        if before is not None and after is not None and old[before] == new[after]:
+            same += 1
+        else:
+            pairs.append(FilePair(path, before, after))
+    return tuple(pairs), same
+
+
+def _event_changes(old: TrialView, new: TrialView) -> Iterator[EventChange]:
+    olds, news = ({group.kind: group for group in trial.marks.events} for trial in (old, new))
+    for kind in dict.fromkeys((*news, *olds)):
+        before, after = olds.get(kind), news.get(kind)
+        known = [group for group in (before, after) if group]
+        yield EventChange(
+            kind,
+            before.count if before else 0,
+            after.count if after else 0,
+            is_same=len({group.mark for group in known}) == 1 and len(known) == 2,
+            is_routine=known[0].is_routine,
+        )
+
+
+class PartDifference(FrozenValue, frozen=True):
+    """A part of two steps, as an argument of a call; a text that is None is not there at all."""
+
+    label: str
+    old: str | None
+    new: str | None
+    difference: TextDifference
+
+    @property
+    def is_same(self) -> bool:
+        return self.old == self.new
+
+
+RESULT, ERROR, REPLY = "→", "→ error", "→ as the model was told"
+
+
+def compare_steps(old: Step, new: Step) -> list[PartDifference]:
+    """Compare two steps of one kind part by part: a text, or the arguments and the result of a call."""
+    olds, news = dict(step_parts(old)), dict(step_parts(new))
+    labels = dict.fromkeys((*olds, *news))
+    # Whatever came of a call stands below its arguments, of which the new call may have more.
+    order = sorted(labels, key=lambda label: label in (RESULT, ERROR, REPLY))
+    return [_compare_parts(label, olds.get(label), news.get(label)) for label in order]
+
+
+def _compare_parts(label: str, old: str | None, new: str | None) -> PartDifference:
+    return PartDifference(label, old, new, compare_texts(old or "", new or ""))
+
+
+def step_parts(step: Step) -> Iterator[tuple[str, str]]:
+    """Give the texts of a step, each with its label; that of a message has none."""
+    call = step.call
+    if call is None:
+        yield "", step.message.content
         return
-    half = _one_side(detail).width
-    for left, right in zip_longest(old, new):
-        texts = [cut(line.text, half) if line else "" for line in (left, right)]
-        text = f"{pad(texts[0], half)}{BETWEEN}{texts[1]}"
-        # A line of the terminal has one style: it is plain where the sides have different ones.
-        styles = {line.style for line in (left, right) if line}
-        yield StyledLine(text.rstrip(), styles.pop() if len(styles) == 1 else "")
+    if call.raw_args is not None:
+        yield "arguments", call.raw_args
+    else:
+        yield from ((name, value_text(value)) for name, value in call.args.items())
+    if call.error is not None:
+        yield ERROR, call.failure
+    elif call.result is None:
+        yield RESULT, "nothing" if call.executed else "not carried out"
+    if call.result is not None:
+        yield RESULT, value_text(call.result)
+    if call.reply:
+        yield REPLY, call.reply
+
+
+def value_text(value: Any) -> str:
+    """Write a JSON value for people: a text as it is, everything else indented."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, default=repr)
+
+
+def compare_files(old: FileChange | None, new: FileChange | None) -> TextDifference:
+    """Compare what two trials did to a file, by the texts of both diffs."""
+    return compare_texts(change_text(old), change_text(new))
+
+
+def change_text(file: FileChange | None) -> str:
+    """Write a file's change: what it was, then each line behind a blank, a minus or a plus."""
+    if file is None:
+        return "not changed\n"
+    head = f"{file.change}, {file.note}" if file.note else file.change
+    return "\n".join([head, *(line for hunk in file.hunks for line in _hunk_lines(hunk)), ""])
+
+
+def _hunk_lines(hunk: Hunk) -> Iterator[str]:
+    yield f"@@ line {hunk.new_start}"
+    # All lines that went stand before those that came in their place, as in every diff.
+    for is_equal, stretch in groupby(hunk.rows, lambda row: row[0] == " "):
+        rows = list(stretch)
+        if is_equal:
+            yield from (f" {before}" for _, before, _ in rows)
+            continue
+        yield from (f"-{before}" for _, before, _ in rows if before is not None)
+        yield from (f"+{after}" for _, _, after in rows if after is not None)

@@ -188,11 +188,20 @@ HANGING = 2
 BETWEEN = "   "  # between texts that stand side by side and are no columns
 
 
+class Span(NamedTuple):
+    """A part of a line, by the places of its characters, and how it looks."""
+
+    start: int
+    end: int
+    style: Style
+
+
 class StyledLine(NamedTuple):
-    """One line of text, and how the whole of it looks."""
+    """One line of text, how it looks, and how parts of it look that differ from the rest, in their order."""
 
     text: str
     style: Style = ""
+    spans: tuple[Span, ...] = ()
 
 
 def clamp_width(width: int) -> int:
@@ -273,6 +282,46 @@ def wrap(text: str, width: int) -> list[str]:
             lines.append(line.rstrip(" "))
             line = hung + piece
     return [*lines, line]
+
+
+def wrap_styled(
+    pieces: Iterable[tuple[str, Style]], width: int | None, indent: str = ""
+) -> Iterator[StyledLine]:
+    """Break pieces of text, which stand one after the other and have looks of their own, into lines.
+
+    A newline ends a line. Lines longer than ``width`` are broken, at a blank where there is one.
+    """
+    text, spans = "", list[Span]()
+    for piece, style in pieces:
+        for number, part in enumerate(piece.split("\n")):
+            if number:
+                yield from _broken(text, spans, width, indent)
+                text, spans = "", []
+            if style and part:
+                spans.append(Span(len(text), len(text) + len(part), style))
+            text += part
+    if text:
+        yield from _broken(text, spans, width, indent)
+
+
+def _broken(text: str, spans: Sequence[Span], width: int | None, indent: str) -> Iterator[StyledLine]:
+    room = len(text) + 1 if width is None else max(2, width - cell_width(indent))
+    start = 0
+    while True:
+        rest = text[start:]
+        # Hardly a line has more characters than columns, and measuring all of the rest takes time.
+        head = rest if width is None else truncate(rest[: 2 * room], room)
+        end = len(head)
+        if end < len(rest):
+            # The blank at which a line is broken belongs to neither line.
+            end = head.rfind(" ", len(head) // 2) + 1 or end
+        shift = len(indent) - start
+        parts = ((max(span.start, start), min(span.end, start + end), span.style) for span in spans)
+        own = tuple(Span(low + shift, high + shift, style) for low, high, style in parts if low < high)
+        yield StyledLine(f"{indent}{rest[:end]}".rstrip(" ") if not own else f"{indent}{rest[:end]}", "", own)
+        start += end
+        if start >= len(text):
+            return
 
 
 def flow(texts: Iterable[str], width: int, indent: str = "") -> Iterator[str]:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from pytest_agenteval.records.evidence import Answer, Check, Grade
 from pytest_agenteval.records.transcript import Message, Transcript
-from pytest_agenteval.reports.trial_difference import difference_lines
+from pytest_agenteval.reports.difference_screen import difference_lines
 from pytest_agenteval.reports.trial_screen import Detail, TrialPlace, file_lines, reason_lines, trial_lines
 from pytest_agenteval.reports.trial_view import FileChange, Hunk, trial_view
 from pytest_agenteval.text.formatting import StyledLine, cell_width
@@ -34,6 +34,15 @@ def compared(width: int, full: bool = False) -> list[StyledLine]:
     return list(difference_lines(old, new, (OLD_PLACE, PLACE), Detail(width, full)))
 
 
+def painted(line: StyledLine) -> str:
+    """Write a line with its look before it, and with the looks of its parts around them."""
+    text, start = "", 0
+    for span in line.spans:
+        text += f"{line.text[start : span.start]}<{span.style}>{line.text[span.start : span.end]}</>"
+        start = span.end
+    return f"{line.style:<7}|{text}{line.text[start:]}\n"
+
+
 @pytest.mark.parametrize(
     ("name", "width"),
     [("trial", 80), ("trial", 100), ("trial", 140), ("trial_full", 100), ("diff", 100), ("diff", 140)],
@@ -42,7 +51,7 @@ def test_a_screen_is_as_reviewed(name: str, width: int) -> None:
     """Line for line, with its colours; who changes it on purpose writes the file anew, and reads it."""
     lines = compared(width) if name == "diff" else shown(width, name == "trial_full")
 
-    text = "".join(f"{line.style:<7}|{line.text}\n" for line in lines)
+    text = "".join(map(painted, lines))
 
     assert text == (SCREENS / f"{name}_{width}.txt").read_text(encoding="utf-8")
 
@@ -109,7 +118,7 @@ def test_equal_trials_differ_in_nothing() -> None:
     assert "  differs: nothing that a trial is made of" in of_older, "what was sent is unknown of one side"
     assert "differs: nothing that a trial is made of" in lines
     assert "4 grades as before" in lines
-    assert "the same: 7 steps" in lines
+    assert "… 4 messages, 3 calls the same" in lines
     assert PAINT not in "".join(lines)
 
 
@@ -162,30 +171,29 @@ def test_checks_that_claim_the_same_are_compared_one_by_one() -> None:
 
 
 @pytest.mark.parametrize("width", [80, 140])
-def test_what_folding_hides_is_the_difference_that_is_shown(width: int) -> None:
-    """Two prompts that differ in their last line are each folded to the same one; answers likewise."""
-    rules = [f"Rule {at}." for at in range(30)]
+def test_a_difference_at_the_end_of_a_long_text_is_shown(width: int) -> None:
+    """Two prompts that differ in their last line alone: the lines before it are counted; answers likewise."""
+    rules = [f"Rule {at}: say nothing that you do not know." for at in range(40)]
     old, new = (
         replace(
             TRIAL,
-            transcript=Transcript((Message("system", "\n".join([*rules, *last])),)),
-            outcome=replace(OUTCOME, answer=Answer("\n".join([*rules, *last]))),
+            transcript=Transcript(
+                (Message("system", "\n".join([*rules, last])), Message("assistant", "Done.", turn=1))
+            ),
+            outcome=replace(OUTCOME, answer=Answer("\n".join([*rules, last]))),
         )
-        for last in (["Be short."], ["Be kind.", "Be brief."])
+        for last in ("Be short and kind.", "Be short and brief.")
     )
     places = (OLD_PLACE, PLACE)
 
     lines = [line.text for line in difference_lines(trial_view(old), trial_view(new), places, Detail(width))]
 
-    assert [line.strip() for line in lines if line.lstrip()[:1] in ("-", "+") and "Be " in line] == [
-        "-    Be short.",
-        "+    Be kind.",
-        "+    Be brief.",
-        "-  Be short.",
-        "+  Be kind.",
-        "+  Be brief.",
-    ]
-    assert not [line for line in lines if line.strip() == "Rule 9."]
+    words = [line.strip() for line in lines if "Be short" in line]
+    both = ["Be short and [-kind-]{+brief+}."] * 2
+    beside = [f"{'    Be short and [-kind-].':68} |     Be short and {{+brief+}}.".strip()] * 2
+    assert words == (beside if width > 100 else both)
+    assert len([line for line in lines if "37 lines the same" in line]) == 2
+    assert not [line for line in lines if "Rule 9:" in line]
 
 
 def test_a_path_is_shown_as_it_is() -> None:
