@@ -311,6 +311,35 @@ def test_graders_that_ask_the_same_stand_together(tmp_path: Path) -> None:
     assert "- `one` in 2 of 2, `two` in 2 of 2: `is it well?`" in text
 
 
+def test_what_most_trials_lack_stands_at_the_head(tmp_path: Path) -> None:
+    """Causes of several trials of split dev, most common first; with a grader its own; within the budget."""
+    lacking = [
+        failing(f"t{at}", grades=(failed_grade("g", Check(f"it names '{at}'", False)),)) for at in range(4)
+    ]
+    rude = failed_grade("polite", Check("it is `kind`", False))
+    both = [failing(f"r{at}", grades=(rude, failed_grade("g", Check("it names 'x'", False)))) for at in "ab"]
+    others = [
+        trial("broken", 1, None, message="no answer"),
+        failing("once", grades=(failed_grade("rare", Check("it rhymes", False)),)),
+        failing("secret", split="held_out", grades=(failed_grade("g", Check("it names 'y'", False)),)),
+    ]
+    made, text = feedback_on(tmp_path / "all", *lacking, *both, *others)
+
+    assert [(cause.words, cause.trials, cause.tasks) for cause in made.causes] == [
+        ("g: no: it names …", 6, 6),
+        ("polite: no: it is `kind`", 2, 2),
+    ]
+    assert "- `g: no: it names …`: 6 trials of 6 tasks, such as `s/ra[rules-1]`\n" in text
+    assert "- `polite: no: it is 'kind'`: 2 trials of 2 tasks" in text
+    assert text.index("## Why trials missed") < text.index("## Rules")
+    only, _ = feedback_on(tmp_path / "one", *lacking, *both, grader="polite")
+    assert [cause.words for cause in only.causes] == ["polite: no: it is `kind`"]
+    graders = tuple(failed_grade(f"g{at}", Check("it is right", False)) for at in range(9))
+    small, _ = feedback_on(tmp_path / "small", *(failing(name, grades=graders) for name in "ab"), budget=6000)
+    assert len(small.causes) == 4
+    assert [cut.what for cut in small.cuts if cut.where == "causes"] == ["5 of 9"]
+
+
 def test_a_run_that_errored_throughout_still_names_its_suites(tmp_path: Path) -> None:
     """Nothing is in any figure then; which suites were tried is known all the same."""
     made, text = feedback_on(tmp_path, trial("a", 1, None))

@@ -69,6 +69,7 @@ GAP = "(…)"
 # For each of this many tokens of the budget, one more bucket, prompt or grader is named.
 TOKENS_OF_A_NAME, LEAST_NAMES = 120, 5
 TOKENS_OF_A_GRADER, LEAST_GRADERS = 700, 2
+TOKENS_OF_A_CAUSE, LEAST_CAUSES = 1500, 2
 
 
 def estimate_tokens(text: str) -> int:
@@ -128,6 +129,7 @@ def cut_by(whole: Feedback, step: int) -> Feedback:
         ),
         passed=whole.passed[:names],
         graders=whole.graders[: max(LEAST_GRADERS, whole.budget // TOKENS_OF_A_GRADER)],
+        causes=whole.causes[: max(LEAST_CAUSES, whole.budget // TOKENS_OF_A_CAUSE)],
         prompts=whole.prompts[:names],
         earlier_rounds=_cut_rounds(whole.earlier_rounds, step),
         guide="\n".join(guide[: math.ceil(len(guide) * _share(step))]).strip(),
@@ -195,7 +197,7 @@ def _cuts(whole: Feedback, cut: Feedback) -> Iterator[Cut]:
         yield Cut("buckets that are less bad", f"names of {unnamed}")
     if fewer := len(whole.passed) - len(cut.passed):
         yield Cut("buckets that passed", f"names of {fewer}")
-    for name in ("prompts", "graders"):
+    for name in ("causes", "prompts", "graders"):
         count = len(getattr(whole, name))
         if fewer := count - len(getattr(cut, name)):
             yield Cut(name, f"{fewer} of {count}")

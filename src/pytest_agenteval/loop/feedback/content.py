@@ -121,6 +121,15 @@ class GraderCount(Record, frozen=True):
     asks: str = ""
 
 
+class CauseCount(Record, frozen=True):
+    """Why trials did not pass, in one line, and how many of them; ``worst`` names one."""
+
+    words: str
+    trials: int
+    tasks: int
+    worst: str
+
+
 class BucketFeedback(Record, frozen=True):
     """One bucket: its rule, its figures over trials of split dev, failing trials, and one that passed.
 
@@ -179,7 +188,8 @@ class Feedback(Document, frozen=True, kw_only=True):
     """What a run teaches whoever changes the prompts.
 
     ``buckets`` are those with failing trials, worst first; ``in_brief`` those below for which there was
-    no room, ``passed`` those that passed in full. ``graders`` counts over all of them. ``errored`` and
+    no room, ``passed`` those that passed in full. ``graders`` counts over all of them; ``causes`` are why
+    several trials of them did not pass, that of most trials first. ``errored`` and
     ``left_out`` describe the trials that are in no figure. ``prompt_reads`` describes which prompts were
     read, as far as it is known. ``guide`` and ``template`` are texts; the template is empty where it is
     ours. ``grader`` is the one whose failing trials alone are shown; empty for all. ``own_models`` are
@@ -206,6 +216,7 @@ class Feedback(Document, frozen=True, kw_only=True):
     template: str = ""
     grader: str = ""
     own_models: tuple[str, ...] = ()
+    causes: tuple[CauseCount, ...] = ()
 
     @property
     def acting_model(self) -> str:

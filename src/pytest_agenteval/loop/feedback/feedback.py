@@ -19,6 +19,7 @@ from pytest_agenteval.loop.feedback.content import (
     DEFAULT_OPTIONS,
     BucketFeedback,
     BucketLine,
+    CauseCount,
     EarlierRound,
     Feedback,
     FeedbackOptions,
@@ -39,7 +40,7 @@ from pytest_agenteval.loop.feedback.trial_selection import (
 from pytest_agenteval.loop.todays_tasks import TodaysTasks, instructions
 from pytest_agenteval.records.explanation import failed_checks
 from pytest_agenteval.records.factories import InstanceFactory
-from pytest_agenteval.records.plan import TrialKey
+from pytest_agenteval.records.plan import TrialKey, trial_name
 from pytest_agenteval.records.prompts import ENDING
 from pytest_agenteval.records.record import from_builtins
 from pytest_agenteval.records.transcript import PROMPT_READ
@@ -47,6 +48,7 @@ from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.records.trial_redaction import redact_trial
 from pytest_agenteval.registry.installed import installed_registry
 from pytest_agenteval.registry.registry import Registry
+from pytest_agenteval.reports.causes import causes_of
 from pytest_agenteval.reports.trial_view import TrialView, trial_view
 from pytest_agenteval.store.journal_entry import JournalEntry, own_models_of
 from pytest_agenteval.store.run_reader import Run
@@ -183,6 +185,15 @@ def _grader_counts(
     )
 
 
+def _causes(entries: Sequence[JournalEntry], grader: str) -> tuple[CauseCount, ...]:
+    """Give the causes of several trials each; with ``grader`` those that it found."""
+    return tuple(
+        CauseCount(one_line(cause.words, MOST_ASKS), cause.trials, cause.tasks, trial_name(cause.worst.key))
+        for cause in causes_of([entries])
+        if cause.trials > 1 and grader in ("", cause.grader)
+    )
+
+
 def _grader_doc(name: str, registry: Registry) -> str:
     """Give the first paragraph of a grader's docstring; empty for a grader that a conftest registers."""
     try:
@@ -266,6 +277,7 @@ class _WholeFeedback:
             template=options.template,
             grader=options.grader,
             own_models=own_models_of(selection.entries),
+            causes=_causes(selection.entries, options.grader),
         )
 
     def _agent(self, name: str) -> Any:
