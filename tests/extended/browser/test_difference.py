@@ -220,7 +220,7 @@ def test_both_languages_compare_trials_alike(script: Any) -> None:
 
     made = script(
         """([old, now]) => {
-            const found = compareTrials(old, now), sides = [stepsOf(old), stepsOf(now)];
+            const found = compareTrials(old, now), sides = [trialSteps(old), trialSteps(now)];
             const pairs = found.stretches.flatMap((stretch) => stretch.rows)
                 .map(([at, by]) => [sides[0][at], sides[1][by]])
                 .filter(([at, by]) => at && by && at.kind === by.kind);

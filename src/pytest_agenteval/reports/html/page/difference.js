@@ -177,7 +177,7 @@ function endOf(text) {
 
 // ---- two trials
 
-function stepsOf(trial) {
+function trialSteps(trial) {
   return trial.messages.flatMap((message) => [
     ...(message.mark ? [{message, call: null, mark: message.mark, kind: `message ${message.role}`}] : []),
     ...message.calls.map((call) => ({message, call, mark: call.mark, kind: `call ${call.tool}`})),
@@ -189,7 +189,7 @@ const zipped = (olds, nows) => Array.from({length: Math.max(olds.length, nows.le
 const namedOnce = (nows, olds) => new Set([...nows.keys(), ...olds.keys()]);
 
 function compareTrials(old, now) {
-  const steps = [stepsOf(old), stepsOf(now)], stretches = stretchesOf(...steps);
+  const steps = [trialSteps(old), trialSteps(now)], stretches = stretchesOf(...steps);
   const [grades, sameGrades] = gradeChanges(old.grades, now.grades), [files, sameFiles] = filePairs(old.files, now.files);
   const olds = old.marks.made_of, nows = now.marks.made_of;
   return {
