@@ -315,7 +315,7 @@ const repliesText = (number) => (number === 1 ? '1 reply' : `${count(number)} re
 const timed = ({started, ended}) => ended > started || started > 0;
 
 // What took time: replies, requests that failed, calls of tools, and what was neither.
-function stepsOf(trial) {
+function timedSteps(trial) {
   const replies = (trial.asks ?? []).map(({turn, started, ended, first_token_s: first, model}) => ({kind: 'reply', from: started, to: ended, name: `${turn}`,
     words: `reply ${turn}${model ? ` of ${plain(model)}` : ''}`, more: hasValue(first) ? `, first token after ${duration(first)}` : ''}));
   const calls = trial.messages.flatMap((message) => message.calls).filter((call) => call.executed && call.by !== 'seed');
@@ -358,7 +358,7 @@ function lanesOf(steps) {
 }
 
 function courseOf(trial) {
-  const {steps, untimed} = stepsOf(trial), end = Math.max(trial.seconds ?? 0, ...steps.map((step) => step.to));
+  const {steps, untimed} = timedSteps(trial), end = Math.max(trial.seconds ?? 0, ...steps.map((step) => step.to));
   const gaps = gapsOf(steps, end), isCall = (step) => step.kind.startsWith('call');
   const model = lanesOf([...steps.filter((step) => !isCall(step)), ...gaps].sort((a, b) => a.from - b.from)), tools = lanesOf(steps.filter(isCall));
   // Judges are asked after the agent has ended; when they answered is known, and not how long they took.
