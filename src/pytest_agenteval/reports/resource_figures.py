@@ -18,14 +18,15 @@ from pytest_agenteval.compare.pairing import group_of
 from pytest_agenteval.compare.scoring.intervals import quantile
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import Figure, Usage, cost_figure, token_figure
-from pytest_agenteval.store.journal_entry import JournalEntry, StartedAttempt, TrialSpan
+from pytest_agenteval.store.journal_entry import JournalEntry, StartedAttempt
 from pytest_agenteval.store.run_folder import RunHeader
 
 # Reports of a hundred thousand trials wait for nothing else: these loops are the interpreter's own.
 _USAGE, _EARLIER = attrgetter("usage"), attrgetter("earlier")
 _INPUT, _OUTPUT, _COST = attrgetter("input_tokens"), attrgetter("output_tokens"), attrgetter("cost_usd")
 _SUMS = attrgetter("tokens"), attrgetter("cost"), attrgetter("seconds")
-_TURN_SECONDS = attrgetter("turn_seconds")
+_STARTED_AT, _WALL_SECONDS = attrgetter("started_at"), attrgetter("wall_seconds")
+_TURN_SECONDS, _ASKS = attrgetter("turn_seconds"), attrgetter("usage.asks")
 
 
 class ResourceUse(FrozenValue, frozen=True):
@@ -161,7 +162,10 @@ def resource_use(usages: Sequence[Usage], seconds: float | None = None) -> Resou
 def turn_times(entries: Sequence[JournalEntry]) -> TurnTimes:
     """Give the times of all replies to the last attempts at some trials."""
     seconds = sorted(chain.from_iterable(map(_TURN_SECONDS, entries)))
-    unknown = len([entry for entry in entries if not entry.turns_known])
+    # Where every trial has as many times as replies, none is looked at by itself.
+    replies = list(map(_ASKS, entries))
+    is_known = None not in replies and list(map(len, map(_TURN_SECONDS, entries))) == replies
+    unknown = 0 if is_known else len([entry for entry in entries if not entry.turns_known])
     if unknown or not seconds:
         return TurnTimes(len(seconds), unknown)
     return TurnTimes(len(seconds), 0, quantile(seconds, 0.5), quantile(seconds, 0.95))
@@ -174,26 +178,30 @@ def run_wall(header: RunHeader) -> Figure:
     return Figure(_covered(known), len(spans) - len(known))
 
 
-def part_wall(entries: Iterable[JournalEntry], interrupted: int = 0, *, is_regraded: bool = False) -> Figure:
+def part_wall(entries: Sequence[JournalEntry], interrupted: int = 0, *, is_regraded: bool = False) -> Figure:
     """Give the time in which any of some trials ran, here and not in a run that they were taken over from.
 
     The time between two trials does not count: a part of a run may have to wait for other parts, and a run
     that is resumed for days. Attempts that never ended, and journals that do not say how long a trial ran,
     are unknown parts of it.
     """
-    spans: list[TrialSpan] = []
+    # Of most trials there is one attempt, which ran here: nothing else of them is looked at.
+    plain = [entry for entry in entries if entry.attempts == 1 and entry.origin is None]
+    starts, took = list(map(_STARTED_AT, plain)), list(map(_WALL_SECONDS, plain))
     unknown = interrupted
-    for entry in entries:
-        unknown += entry.unended_attempts if entry.attempts > 1 else 0
-        spans += entry.earlier_spans
-        if entry.origin is None or not entry.origin.run:
-            spans.append(entry.span)
+    for entry in entries if len(plain) < len(entries) else ():
+        unknown += entry.unended_attempts
+        is_plain = entry.attempts == 1 and entry.origin is None
+        is_here = entry.origin is None or not entry.origin.run
+        for span in (*entry.earlier_spans, *([entry.span] if is_here and not is_plain else ())):
+            starts.append(span.started_at)
+            took.append(span.seconds)
     # Trials that were graded again have the times of the run in which they ran.
-    if not spans or is_regraded:
+    if not starts or is_regraded:
         return Figure(0, max(unknown, 1))
-    moments = [(_moment(start), seconds) for start, seconds in spans]
-    known = [(start, start + took) for start, took in moments if start is not None and took is not None]
-    return Figure(_covered(known), unknown + len(moments) - len(known))
+    pairs = zip(_moments(starts), took, strict=True)
+    known = [(start, start + took) for start, took in pairs if start is not None and took is not None]
+    return Figure(_covered(known), unknown + len(starts) - len(known))
 
 
 def _covered(spans: list[tuple[float, float]]) -> float:
@@ -204,6 +212,13 @@ def _covered(spans: list[tuple[float, float]]) -> float:
             covered += end - max(start, reached)
             reached = end
     return covered
+
+
+def _moments(texts: Sequence[str]) -> Sequence[float | None]:
+    try:
+        return [datetime.fromisoformat(text).timestamp() for text in texts]
+    except (ValueError, OverflowError, OSError):
+        return list(map(_moment, texts))
 
 
 def _moment(text: str) -> float | None:

@@ -155,6 +155,10 @@ def _undecided(source: TrialSource) -> int:
     return sum(grade.score is None for grade in source.entry.grades)
 
 
+def _turn_seconds(source: TrialSource) -> list[float] | None:
+    return list(source.entry.turn_seconds) if source.entry.turns_known else None
+
+
 def _origin(source: TrialSource) -> str | None:
     origin = source.entry.origin
     return origin.run or None if origin is not None else None
@@ -183,6 +187,8 @@ TRIALS: tuple[Column, ...] = (
         "seconds", "number", "entry.elapsed_seconds", "how long the agent took, without waiting for a slot"
     ),
     optional("charged_seconds", "number", "entry.charged_seconds", "what of it its limit `seconds` counts"),
+    optional("wall_seconds", "number", "entry.wall_seconds", "from its start to its end, graders included"),
+    optional("turn_seconds", "json", _turn_seconds, "a list: how long each reply of the model took"),
     optional(
         "input_tokens",
         "integer",
