@@ -33,7 +33,7 @@ from pytest_agenteval.compare.baseline_file import (
     write_baseline,
 )
 from pytest_agenteval.compare.comparison import TOLERANCE, RunComparison, run_drifts
-from pytest_agenteval.compare.pairing import ComparedRun, compared_run, group_of, pair_suites, pool_runs
+from pytest_agenteval.compare.pairing import ComparedRun, compared_run, pair_suites, pool_runs
 from pytest_agenteval.reports.comparison_report import (
     BaselineChange,
     BaselineDocument,
@@ -53,7 +53,7 @@ from pytest_agenteval.reports.sides_report import (
     sides_lines,
     sides_markdown,
 )
-from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.store.journal_entry import JournalEntry, group_of
 from pytest_agenteval.store.run_documents import GATES
 from pytest_agenteval.store.run_folder import RunHeader, find_run, list_runs
 from pytest_agenteval.store.run_reader import Run, load_run

@@ -27,7 +27,6 @@ from pytest_agenteval.compare.pairing import (
     MUST_EQUAL,
     ComparedRun,
     compared_run,
-    group_of,
     pool_runs,
 )
 from pytest_agenteval.compare.scoring.intervals import FEWEST_TASKS
@@ -39,7 +38,7 @@ from pytest_agenteval.reports.group_statistics import group_by_task
 from pytest_agenteval.reports.run_view import Group, SuiteView, entries_by_group, suite_views
 from pytest_agenteval.reports.tables import ReportTable, TableColumn, TableNote, table_lines
 from pytest_agenteval.session.suite_gates import Floor, floor_risk, floors_of, gates_of_run, percent_text
-from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.store.journal_entry import JournalEntry, group_of
 from pytest_agenteval.store.run_folder import RunFolder, read_header, whole_runs
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.tasks.documents import short_path

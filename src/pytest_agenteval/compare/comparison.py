@@ -20,6 +20,7 @@ from pytest_agenteval.compare.pairing import (
     pair_suites,
     unmatched_groups,
 )
+from pytest_agenteval.compare.resource_figures import ResourceFigures
 from pytest_agenteval.compare.scoring.aggregates import expected_broken, is_broken
 from pytest_agenteval.compare.scoring.exact_tests import ExactTest, PairedScores, label_test, tarone_holm
 from pytest_agenteval.compare.scoring.power import (
@@ -251,7 +252,8 @@ class RunComparison(FrozenValue, frozen=True):
     """Two sides beside each other.
 
     ``same_run`` says that both are parts of one run: nothing else changed in between. ``unmatched`` names
-    suites with models that have no counterpart, ``old`` and ``new`` the runs.
+    suites with models that have no counterpart, ``old`` and ``new`` the runs. ``old_resources`` and
+    ``new_resources`` are what all trials of a side took, also those without a counterpart.
     """
 
     old: str
@@ -263,6 +265,8 @@ class RunComparison(FrozenValue, frozen=True):
     unmatched_new: tuple[str, ...] = ()
     judges: tuple[str, ...] = ()
     odd: tuple[str, ...] = ()  # a key of published documents
+    old_resources: ResourceFigures | None = None
+    new_resources: ResourceFigures | None = None
 
     @property
     def has_scores(self) -> bool:
@@ -311,6 +315,8 @@ def compare_runs(
         unmatched_new=tuple(unmatched_groups(new, {(group.suite, *group.new) for group in groups})),
         judges=tuple(dict.fromkeys((*old.judges, *new.judges))),
         odd=tuple(dict.fromkeys((*old.unreadable, *new.unreadable))),
+        old_resources=old.resources,
+        new_resources=new.resources,
     )
 
 

@@ -6,18 +6,21 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from functools import cached_property
 from glob import escape
 from itertools import zip_longest
 from typing import Literal, TypeAlias
 
 from msgspec.structs import replace
 
+from pytest_agenteval.compare.resource_figures import ResourceFigures, resource_figures
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.prompts import FIRST_MESSAGE, SYSTEM_PROMPT, TOOL_LIST, sent_texts
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.records.transcript import Transcript
-from pytest_agenteval.store.journal_entry import JournalEntry, StartedAttempt
+from pytest_agenteval.store.journal_entry import JournalEntry, StartedAttempt, group_of
 from pytest_agenteval.store.run_documents import SuiteLook
+from pytest_agenteval.store.run_folder import RunHeader
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.errors import UsageMistake, nearest_names
 
@@ -31,7 +34,7 @@ Compared: TypeAlias = Literal["", "model", "variant"]
 BASE = "base"
 
 
-class ComparedRun(FrozenValue, frozen=True):
+class ComparedRun(FrozenValue, frozen=True, dict=True):
     """One run of a comparison, old or new: the last attempt of each trial, and what is known of all of them.
 
     ``name`` is the run's; several runs that were pooled have all their names, and ``run_of`` then names the
@@ -39,6 +42,8 @@ class ComparedRun(FrozenValue, frozen=True):
     ``unreadable`` names what could not be read. ``looks`` say how it was decided how often tasks are
     repeated, where that was not fixed. ``held_out_looks`` count how often the held-out tasks of each suite
     had been tried by then. ``transcript_of`` reads the transcript of a trial, where there is one.
+    ``header`` is that of the one run of which these are trials, ``begun`` are attempts at any of its
+    ``run_trials`` that never ended.
     """
 
     name: str
@@ -49,6 +54,18 @@ class ComparedRun(FrozenValue, frozen=True):
     held_out_looks: Mapping[str, int] = NOTHING
     run_of: Mapping[TrialKey, str] = {}
     transcript_of: Callable[[JournalEntry], Transcript | None] | None = None
+    header: RunHeader | None = None
+    begun: tuple[StartedAttempt, ...] = ()
+    run_trials: int = 0
+
+    # Every pair that the side is in needs it.
+    @cached_property
+    def resources(self) -> ResourceFigures:
+        """What the side took; the wall time of a whole run is that of its pytest."""
+        is_whole_run = self.header is not None and len(self.entries) == self.run_trials
+        groups = {group_of(entry) for entry in self.entries}
+        begun = [each for each in self.begun if is_whole_run or group_of(each) in groups]
+        return resource_figures(self.entries, self.header, begun, is_whole_run=is_whole_run)
 
     def sent_text(self, entry: JournalEntry, part: str) -> str:
         """Give a part of what a trial sent to its models; empty where no transcript is left."""
@@ -101,6 +118,9 @@ def compared_run(run: Run) -> ComparedRun:
         run.looks,
         header.held_out_looks,
         transcript_of=transcript_of,
+        header=header,
+        begun=run.begun,
+        run_trials=len(run.entries),
     )
 
 
@@ -111,6 +131,7 @@ def pool_runs(sides: Sequence[ComparedRun]) -> ComparedRun:
     entries: list[JournalEntry] = []
     run_of: dict[TrialKey, str] = {}
     origins: dict[TrialKey, tuple[ComparedRun, JournalEntry]] = {}
+    begun: list[StartedAttempt] = []
     trials: Counter[TrialKey] = Counter()
     for side in sides:
         for entry in sorted(side.entries, key=lambda entry: entry.key):
@@ -120,6 +141,10 @@ def pool_runs(sides: Sequence[ComparedRun]) -> ComparedRun:
             key = task._replace(repetition=trials[task])
             entries.append(replace(entry, key=key))
             run_of[key], origins[key] = side.name, (side, entry)
+        ended = {entry.key for entry in side.entries}
+        for number, each in enumerate((each for each in side.begun if each.key not in ended), len(begun) + 1):
+            # A number that no trial has, as none of these has ended.
+            begun.append(each._replace(key=each.key._replace(repetition=-number)))
 
     def transcript_of(entry: JournalEntry) -> Transcript | None:
         side, original = origins[entry.key]
@@ -133,12 +158,8 @@ def pool_runs(sides: Sequence[ComparedRun]) -> ComparedRun:
         looks=tuple(dict.fromkeys(look for side in sides for look in side.looks)),
         run_of=run_of,
         transcript_of=transcript_of,
+        begun=tuple(begun),
     )
-
-
-def group_of(entry: JournalEntry | StartedAttempt) -> tuple[str, str, str]:
-    """Give the suite, model and variant of a trial."""
-    return entry.key.suite, entry.key.model, entry.key.variant
 
 
 class ComparedGroup(FrozenValue, frozen=True):

@@ -9,13 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from operator import attrgetter
 
-from pytest_agenteval.compare.scoring.aggregates import pass_at_k, pass_hat_k, pass_rate, task_passed
-from pytest_agenteval.compare.scoring.intervals import Estimate, Interval, estimate_of_tasks
-from pytest_agenteval.records.evidence import CRASH, Grade
-from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.records.transcript import Figure
-from pytest_agenteval.records.trial import TapeCounts
-from pytest_agenteval.reports.resource_figures import (
+from pytest_agenteval.compare.resource_figures import (
     ResourceFigures,
     ResourceUse,
     TurnTimes,
@@ -24,6 +18,12 @@ from pytest_agenteval.reports.resource_figures import (
     spent_by,
     turn_times,
 )
+from pytest_agenteval.compare.scoring.aggregates import pass_at_k, pass_hat_k, pass_rate, task_passed
+from pytest_agenteval.compare.scoring.intervals import Estimate, Interval, estimate_of_tasks
+from pytest_agenteval.records.evidence import CRASH, Grade
+from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.records.transcript import Figure
+from pytest_agenteval.records.trial import TapeCounts
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_folder import PlannedGroup
 

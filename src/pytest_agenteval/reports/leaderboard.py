@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
+from pytest_agenteval.compare.resource_figures import ResourceUse
 from pytest_agenteval.compare.scoring.intervals import Interval, format_interval
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.group_statistics import GroupStatistics
-from pytest_agenteval.reports.resource_figures import ResourceUse
 from pytest_agenteval.reports.run_view import Group, SuiteView, decisions_json, entries_by_group, suite_views
 from pytest_agenteval.reports.scorecard import (
     BrokenScorecard,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 from msgspec.structs import replace
 
 from pytest_agenteval.compare.comparison import SuiteComparison
-from pytest_agenteval.compare.pairing import group_of
+from pytest_agenteval.compare.resource_figures import ResourceFigures
 from pytest_agenteval.compare.scoring.aggregates import decided_scores
 from pytest_agenteval.compare.scoring.intervals import Interval
 from pytest_agenteval.compare.verdict import Change, Verdict
@@ -19,12 +19,11 @@ from pytest_agenteval.reports.comparison_report import basis_lines
 from pytest_agenteval.reports.comparison_text import headline, verdict_text
 from pytest_agenteval.reports.group_statistics import GroupStatistics
 from pytest_agenteval.reports.report_source import ReportSource
-from pytest_agenteval.reports.resource_figures import ResourceFigures
 from pytest_agenteval.reports.run_view import RunView, SuiteView, view_of, worst_first
 from pytest_agenteval.reports.run_warnings import run_warnings
 from pytest_agenteval.reports.sides import Lane, Side, Sides
 from pytest_agenteval.reports.suite_tables import MARK
-from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.store.journal_entry import JournalEntry, group_of
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.formatting import model_label
 

@@ -19,13 +19,12 @@ from pytest_agenteval.compare.pairing import (
     ComparedRun,
     ModelVariant,
     compared_run,
-    group_of,
     pair_suites,
 )
+from pytest_agenteval.compare.resource_figures import ResourceFigures
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.reports.resource_figures import ResourceFigures, resource_figures
 from pytest_agenteval.reports.run_view import SuiteView, suite_views
-from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.store.journal_entry import JournalEntry, group_of
 from pytest_agenteval.store.run_folder import RunHeader
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.text.errors import UsageMistake, nearest_names
@@ -58,12 +57,8 @@ class Side(FrozenValue, frozen=True):
 
     @property
     def resources(self) -> ResourceFigures:
-        """What the side took; the wall time of a whole run is that of its pytest."""
-        if self.run is None:
-            return resource_figures(self.entries)
-        groups = {suite.group for suite in self.suites}
-        begun = [each for each in self.run.begun if group_of(each) in groups]
-        return resource_figures(self.entries, self.run.header, begun, is_whole_run=self.is_whole_run)
+        """What the side took."""
+        return self.compared.resources
 
     def suite_entries(self, suite: SuiteView) -> list[JournalEntry]:
         """Give the side's trials of a suite with its model and variant."""

@@ -180,6 +180,11 @@ class StartedAttempt(NamedTuple):
     attempt: int
 
 
+def group_of(trial: JournalEntry | StartedAttempt) -> tuple[str, str, str]:
+    """Give the suite, model and variant of a trial."""
+    return trial.key.suite, trial.key.model, trial.key.variant
+
+
 class NotRunTrial(NamedTuple):
     """A trial that was held back: ``cause`` in one word, ``reason`` for people, equal for many."""
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_agenteval.compare.resource_figures import run_wall
 from pytest_agenteval.records.transcript import Figure
-from pytest_agenteval.reports.resource_figures import run_wall
 from pytest_agenteval.store.run_folder import read_header
 from pytest_agenteval.store.run_reader import load_run
 from tests.journals import junit, properties, run_folder

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from pytest_agenteval.compare.baseline_file import baseline_text, find_compared_run
-from pytest_agenteval.records.plan import Model, Plan, PlannedTask, Variant
-from pytest_agenteval.records.transcript import NO_USAGE, UNSEEN_USAGE, Ask, Figure, Transcript, Usage
-from pytest_agenteval.records.trial import Origin, Trial
-from pytest_agenteval.reports.resource_figures import (
+from pytest_agenteval.compare.resource_figures import (
     part_wall,
     resource_figures,
     run_wall,
     turn_times,
 )
+from pytest_agenteval.records.plan import Model, Plan, PlannedTask, Variant
+from pytest_agenteval.records.transcript import NO_USAGE, UNSEEN_USAGE, Ask, Figure, Transcript, Usage
+from pytest_agenteval.records.trial import Origin, Trial
 from pytest_agenteval.reports.run_view import suite_views
 from pytest_agenteval.reports.sides import sides_of
 from pytest_agenteval.store.journal_entry import JournalEntry, TranscriptLocation

@@ -14,11 +14,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from pytest_agenteval.compare.pairing import group_of
 from pytest_agenteval.compare.scoring.intervals import quantile
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import Figure, Usage, cost_figure, token_figure
-from pytest_agenteval.store.journal_entry import JournalEntry, StartedAttempt
+from pytest_agenteval.store.journal_entry import JournalEntry, StartedAttempt, group_of
 from pytest_agenteval.store.run_folder import RunHeader
 
 # Reports of a hundred thousand trials wait for nothing else: these loops are the interpreter's own.
