@@ -160,7 +160,7 @@ def test_a_suite_without_scores_is_named_beside_others(capsys: pytest.CaptureFix
         for score in (1.0, None)
     ]
     assert main(["compare", *names]) == 0
-    verdict = capsys.readouterr().out.partition("\n\n")[0]
+    verdict = capsys.readouterr().out.partition("agents 0.0 s")[0]
     assert " ".join(verdict.split()) == (
         "other: no task has scores on both sides; s: identical, every trial scored as before."
     )

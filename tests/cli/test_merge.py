@@ -130,9 +130,9 @@ def rows(run: Run, kind: str) -> list[dict[str, Any]]:
 
 def without_times(text: str) -> str:
     """Leave out of a report what no two runs have alike."""
-    return re.sub(
-        r'\d+\.\d s\b|"seconds": {[^}]*}|run: \S+|\b(one|whole)\b|\d{4}-\d\d-\d\d[T ][\d:.+]*', "_", text
-    )
+    times = r"\d+\.\d s\b(?: -(?:>|&gt;) \d+\.\d s \([^)]*\))?|[+-][\d.]+ %|\d+ times"
+    times += r'|"seconds": {[^}]*}|"(?:old|new)_resources": {[^}]*}'
+    return re.sub(rf"{times}|run: \S+|\b(one|whole)\b|\d{{4}}-\d\d-\d\d[T ][\d:.+]*", "_", text)
 
 
 @pytest.mark.usefixtures("matrix")

@@ -15,6 +15,7 @@ from pytest_agenteval.store.run_folder import (
     RunHeader,
     RunModel,
     RunSuite,
+    end_run,
     new_run,
     planned_groups,
     write_planned,
@@ -55,12 +56,15 @@ def store_run(
     planned: Iterable[tuple[TrialKey, str]] = (),
     models: tuple[RunModel, ...] = (RULES_MODEL,),
     suites: tuple[RunSuite, ...] = (CAPABILITY,),
+    ended_at: str = "",
 ) -> Run:
-    """Write a run and read it back."""
+    """Write a run, which ended where a moment is given, and read it back."""
     folder = new_run(root, RunHeader("2026-11-21T09:30:15+00:00", models=models, suites=suites))
     if planned:
         write_planned(folder, planned_groups(planned))
     JournalWriter(folder, "main").finished(list(trials))
+    if ended_at:
+        end_run(folder, ended_at, exit_status=0)
     return load_run(folder)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.records.plan import TrialKey
-from pytest_agenteval.records.transcript import Transcript, Usage
+from pytest_agenteval.records.transcript import NO_USAGE, Ask, Transcript, Usage
 from pytest_agenteval.records.trial import TapeCounts, Trial
 from pytest_agenteval.store.run_folder import RunModel, RunSuite
 from pytest_agenteval.store.run_reader import Run
@@ -42,6 +42,9 @@ PKM = _buckets(
 
 HANGUL = {"짧은_메모는_넘긴다": 2, "책_제목을_그대로_옮긴다": 1, "가족_이야기는_묻고_적는다": 6, "완료": 5}
 
+ENDED = "2026-11-21T09:30:32.400+00:00"
+"""Of runs that began 17 seconds before; one that is not ended has no wall time."""
+
 LATTICE = (0.25, 1.0, 0.5, 1.0, 0.75, 0.25, 1.0, 1.0, 0.5, 1.0)
 """Scores in the order in which tasks get them."""
 
@@ -56,8 +59,16 @@ def suite_trials(
     for number, (bucket, at) in enumerate(tasks):
         for repetition in range(1, repetitions + 1):
             key = TrialKey(suite, f"{bucket}_{at}", "card", model, variant, repetition)
-            score, transcript = scores[number % len(scores)], Transcript(usage=usage)
+            score, transcript = scores[number % len(scores)], _transcript(usage, number)
             yield trial("", 1, score, bucket, key=key, transcript=transcript, seconds=0.1, **more)
+
+
+def _transcript(usage: Usage, number: int) -> Transcript:
+    """Give the replies of a trial, each of which took 0.4 to 1 second."""
+    asks = [
+        Ask(turn, turn * 2.0, turn * 2.4 + number % 7 / 10, NO_USAGE) for turn in range(1, usage.asks + 1)
+    ]
+    return Transcript(asks=tuple(asks), usage=usage)
 
 
 def suites(*names: str) -> tuple[RunSuite, ...]:
@@ -73,7 +84,7 @@ def three_suites(root: Path, scores: Sequence[float] = LATTICE) -> Run:
         *suite_trials("ko", KO, scores, tool_tape=TapeCounts(1, 2, 0)),
         *suite_trials("pkm", PKM, scores, times=2, grades=unjudged),
     ]
-    return store_run(root, trials, suites=suites("card", "ko", "pkm"))
+    return store_run(root, trials, suites=suites("card", "ko", "pkm"), ended_at=ENDED)
 
 
 def doubtful(root: Path) -> Run:
@@ -106,13 +117,13 @@ def several_models(root: Path) -> Run:
         for each in suite_trials(suite, buckets, scores, model=model, variant=variant, usage=usage)
     ]
     models = (RunModel("claude", "anthropic/claude"), RunModel("gpt", "openai/gpt"))
-    return store_run(root, trials, models=models, suites=suites("card", "ko"))
+    return store_run(root, trials, models=models, suites=suites("card", "ko"), ended_at=ENDED)
 
 
 def hangul(root: Path) -> Run:
     """Give a suite with Korean names, some of them wider than a narrow terminal."""
     trials = suite_trials("개인_지식_관리", HANGUL)
-    return store_run(root, trials, models=(RULES_MODEL,), suites=suites("개인_지식_관리"))
+    return store_run(root, trials, models=(RULES_MODEL,), suites=suites("개인_지식_관리"), ended_at=ENDED)
 
 
 def all_missed(root: Path) -> Run:
@@ -122,9 +133,9 @@ def all_missed(root: Path) -> Run:
 
 def all_passed(root: Path) -> Run:
     """Give a suite in which every trial passes."""
-    return store_run(root, suite_trials("card", CARD, (1.0,), times=2), suites=suites("card"))
+    return store_run(root, suite_trials("card", CARD, (1.0,), times=2), suites=suites("card"), ended_at=ENDED)
 
 
 def one_task(root: Path) -> Run:
     """Give one trial of one task, as somebody has who works on it."""
-    return store_run(root, suite_trials("card", {"quote": 1}, (0.5,)), suites=suites("card"))
+    return store_run(root, suite_trials("card", {"quote": 1}, (0.5,)), suites=suites("card"), ended_at=ENDED)

@@ -20,7 +20,9 @@ from .runs import MIXED, PLANNED, store_run, trial
 
 SUMMARY = r"""## Agent evals
 
-| suite | score | 95 % | tasks passed | trials | agent time |
+wall unknown, agents 0.0 s
+
+| suite | score | 95 % | tasks passed | trials | agents |
 | --- | ---: | ---: | ---: | ---: | ---: |
 | s | 0.58 | - | 2 of 3 | 5 of 8 | 0.0 s |
 
@@ -54,7 +56,7 @@ gate: broken
 - 1 errored, in no average: 1 provider
 - 2 not run
 - pass^2 and pass@2 are over the 2 of 4 tasks with 2 averaged trials
-- 0.0 s of agent time
+- agents 0.0 s
 
 </details>
 

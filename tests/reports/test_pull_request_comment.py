@@ -24,6 +24,8 @@ COMMENT = """\
 
 s index 0.5
 
+wall unknown, agents 0.0 s
+
 | suite | score | 95 % | tasks passed | trials |
 | --- | ---: | ---: | ---: | ---: |
 | s | 0.58 | - | 2 of 3 | 5 of 6 |

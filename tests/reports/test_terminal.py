@@ -31,7 +31,7 @@ s with rules: rule-based, no LLM (capability)
   1 errored, in no average: 1 provider
   2 not run
   pass^2 and pass@2 are over the 2 of 4 tasks with 2 averaged trials
-  0.0 s of agent time
+  agents 0.0 s
 """
 
 NARROW = """\

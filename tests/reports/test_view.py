@@ -202,7 +202,7 @@ def test_tokens_that_nobody_told_are_not_called_none(tmp_path: Path) -> None:
 
     assert "; tokens unknown; cost unknown" in took(uncounted)
     assert "; 75 tokens + unknown; cost unknown" in took(uncounted, counted)
-    assert "agent time  run: " in took(ours)
+    assert "agents 0.0 s  run: " in took(ours)
     assert "agenteval.tokens" not in dict(
         trial_properties(trial("a", 1, 1.0, transcript=Transcript(usage=uncounted)))
     )

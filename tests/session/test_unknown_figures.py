@@ -97,7 +97,7 @@ def test_what_nobody_says_is_unknown_in_every_output(pytester: pytest.Pytester, 
     result = run(pytester, "evals", "--agent-model=own", "--junitxml=j.xml")
 
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["*  tokens unknown  cost unknown"])
+    result.stdout.fnmatch_lines(["*  tokens unknown  cost unknown  turn p50/p95 unknown"])
     row = csv_row(pytester.path)
     assert [row[name] for name in (*TAKEN, "requests")] == [""] * 6
     document = json.loads(written(pytester.path, "r.json"))

@@ -45,7 +45,8 @@ class TurnTimes(FrozenValue, frozen=True):
 
     ``count`` replies were measured. ``p50`` and ``p95`` are the times that half of them, and 95 %, do not
     exceed: linear between the two nearest of the sorted times, as ``quantile`` gives them. Both are None
-    where nothing was measured, and where some replies of ``unknown`` trials were not.
+    where nothing was measured, and where some replies of ``unknown`` trials were not. Replies of offline
+    models, which are no LLMs, are none of these.
     """
 
     count: int = 0
@@ -119,7 +120,8 @@ def resource_figures(
         is_regraded = header is not None and bool(header.regraded)
         wall = part_wall(entries, interrupted.total(), is_regraded=is_regraded)
     tokens, cost, seconds = (sum(map(figure, spent), Figure()) for figure in _SUMS)
-    return ResourceFigures(wall, tokens, cost, seconds, turn_times(entries))
+    asking = [entry for entry in entries if entry.key.model not in offline] if offline else entries
+    return ResourceFigures(wall, tokens, cost, seconds, turn_times(asking))
 
 
 def spent_by(

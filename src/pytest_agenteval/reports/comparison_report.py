@@ -11,6 +11,7 @@ import msgspec
 from pytest_agenteval.compare.baseline_file import read_baseline, tasks_of
 from pytest_agenteval.compare.comparison import Pair, RunComparison, RunDrift, SuiteComparison, TaskChange
 from pytest_agenteval.compare.pairing import MUST_EQUAL
+from pytest_agenteval.compare.resource_figures import ResourceFigures
 from pytest_agenteval.compare.scoring.aggregates import LEAST_TRIALS
 from pytest_agenteval.compare.verdict import LEAST_SHOWN, Change
 from pytest_agenteval.records.evidence import ROUNDING
@@ -35,6 +36,7 @@ from pytest_agenteval.reports.comparison_text import (
     too_few_text,
     verdict_text,
 )
+from pytest_agenteval.reports.resource_text import change_markdown, comparison_texts
 from pytest_agenteval.reports.tables import (
     ReportTable,
     TableColumn,
@@ -50,6 +52,7 @@ from pytest_agenteval.text.formatting import (
     clamp_width,
     escape_markdown,
     first_few,
+    flow,
     format_duration,
     format_figure,
     model_label,
@@ -76,6 +79,7 @@ def comparison_lines(
     """
     width = clamp_width(width)
     lines = _headline_lines(comparison, width)
+    lines += map(StyledLine, flow(comparison_texts(comparison), width))
     for suite in comparison.suites:
         lines += [StyledLine(""), *_suite_lines(suite, comparison, width, whole, basis or whole)]
     return [*lines, *_remarks(comparison, width, whole)]
@@ -317,7 +321,8 @@ def comparison_markdown(comparison: RunComparison) -> str:
     verdict = KNOWN_SECRETS.text(headline(comparison))
     block = "\n".join(["```text", *basis_lines(comparison), "```"])
     folded = folded_markdown("what the verdict rests on", block)
-    return f"### {escape_markdown(verdict, len(verdict))}\n\n{folded}\n"
+    parts = [f"### {escape_markdown(verdict, len(verdict))}", change_markdown(comparison), folded]
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def basis_lines(comparison: RunComparison) -> list[str]:
@@ -330,6 +335,9 @@ def basis_lines(comparison: RunComparison) -> list[str]:
 def comparison_json(comparison: RunComparison) -> dict[str, Any]:
     """Give every figure of a comparison, with all digits, as JSON values."""
     figures: dict[str, Any] = msgspec.to_builtins(comparison)
+    for name in ("old_resources", "new_resources"):
+        took: ResourceFigures | None = getattr(comparison, name)
+        figures[name] = took.to_json() if took else None
     return {"v": FORMAT, "headline": headline(comparison), **figures}
 
 

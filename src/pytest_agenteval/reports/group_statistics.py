@@ -185,7 +185,7 @@ def group_statistics(
         tools=_total_counts(list(map(_TOOL_TAPE, entries))),
         chats=_total_counts(list(map(_CHAT_TAPE, entries))),
         wall=part_wall(entries, interrupted, is_regraded=is_regraded),
-        turns=turn_times(entries),
+        turns=TurnTimes() if is_offline else turn_times(entries),
     )
 
 

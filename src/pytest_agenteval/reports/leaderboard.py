@@ -229,7 +229,7 @@ def _figures(row: GroupStatistics) -> dict[str, Any]:
         "undecided": dict(row.undecided),
         "unproven": row.unproven,
         "retried": row.retried,
-        "spent": _spent(row.spent),
+        "spent": row.resources.to_json(),
         "judging": {**_spent(row.judging), "replies": row.judge_asks},
         "tool_tape": row.tools.to_json(),
         "chat_tape": row.chats.to_json(),

@@ -37,6 +37,7 @@ from pytest_agenteval.reports.leaderboard import (
     scorecard_tables,
 )
 from pytest_agenteval.reports.report_source import ReportSource
+from pytest_agenteval.reports.resource_text import comparison_texts, figure_texts
 from pytest_agenteval.reports.run_view import RunView, SuiteView, looked_at_text, view_of, worst_first
 from pytest_agenteval.reports.run_warnings import run_warnings
 from pytest_agenteval.reports.sides import Sides
@@ -96,7 +97,8 @@ def summary_markdown(
     table = markdown_rows(_suites(view, suite_columns(view)).rows)
     verdict = [] if comparison is None else [comparison_markdown(comparison).rstrip("\n")]
     beats = [f"**{escape_markdown(text, MOST_VERDICT)}**" for text in side_verdicts]
-    parts = [*verdict, "## Agent evals", *beats, table]
+    took = [] if view.resources is None else [escape_markdown(", ".join(figure_texts(view.resources)))]
+    parts = [*verdict, "## Agent evals", *beats, *took, table]
     parts += [*map(escape_markdown, filter(None, remarks_on_all(view))), *_paragraphs(totals)]
     parts += _causes(view, MOST_CAUSES)
     parts += [_buckets(suite) for suite in worst_buckets(view)]
@@ -329,6 +331,9 @@ def comment_markdown(
     for remark in remarks:
         text = _plain(remark, links=True)
         parts.append(f"**{text}**" if remark.startswith("gate: broken") else text)
+    took = comparison_texts(comparison) if comparison is not None else []
+    if view.resources is not None:
+        parts.append(_plain(", ".join(took or figure_texts(view.resources))))
     columns = [column for column in suite_columns(view) if column.title in COLUMNS]
     if comparison is not None and view.suites:
         before = zip(*(_before(suite, comparison) for suite in view.suites), strict=True)

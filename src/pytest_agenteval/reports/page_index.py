@@ -97,6 +97,7 @@ def _run_head(side: Side) -> Fields:
         "place": view.path,
         "notes": list(view.notes),
         "warnings": [note.text for note in run_warnings(view)],
+        "figures": _resources(view.resources) if view.resources else None,
     }
 
 

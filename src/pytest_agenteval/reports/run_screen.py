@@ -21,6 +21,7 @@ from pytest_agenteval.records.plan import trial_name
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.causes import ALL_CAUSES, cause_lines, causes_title, common_causes
 from pytest_agenteval.reports.junit_properties import MOST_LINE
+from pytest_agenteval.reports.resource_text import figure_texts
 from pytest_agenteval.reports.run_view import RunView, entries_by_group, looked_at_text, worst_first
 from pytest_agenteval.reports.run_warnings import run_warnings, whole_run_warnings
 from pytest_agenteval.reports.suite_tables import (
@@ -217,12 +218,14 @@ def gate_lines(lines: Iterable[str]) -> list[StyledLine]:
 class ScreenParts(FrozenValue, frozen=True):
     """Parts of a run's screen that its view does not have.
 
-    ``headline``, the verdict of a comparison, stands above the suites. ``totals`` are the results of
+    ``headline``, the verdict of a comparison, stands above the suites, and ``took`` in place of what the run
+    took: how that compares. ``totals`` are the results of
     benchmarks, in brief or as tables. ``remarks`` and ``footer``, which are those of gates, stand below the
     warnings. ``place`` is where the run is stored, ``next_steps`` are commands to go on with.
     """
 
     headline: Sequence[StyledLine] = ()
+    took: Sequence[str] = ()
     totals: Sequence[StyledLine] = ()
     remarks: Sequence[StyledLine] = ()
     footer: Sequence[StyledLine] = ()
@@ -237,7 +240,9 @@ def screen_lines(
     parts, width = parts or ScreenParts(place=view.path), clamp_width(width)
     remarks = remarks_on_all(view) if verbosity >= 0 else brief_remarks(view)
     rows = [StyledLine(line, "bold") for line in fold_rows(list(suite_cells(view)), width)]
-    blocks: list[Sequence[StyledLine]] = [[*parts.headline, *rows, *map(StyledLine, flow(remarks, width))]]
+    took = flow(parts.took or (figure_texts(view.resources) if view.resources else ()), width, between=GAP)
+    head = [*parts.headline, *map(StyledLine, took), *rows, *map(StyledLine, flow(remarks, width))]
+    blocks: list[Sequence[StyledLine]] = [head]
     if verbosity > 0:
         blocks += [list(table_lines(suite_table(suite), width)) for suite in view.suites]
         blocks.append(parts.totals)

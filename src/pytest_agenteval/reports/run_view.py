@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
 
+from pytest_agenteval.compare.resource_figures import ResourceFigures, resource_figures
 from pytest_agenteval.compare.scoring.aggregates import Classification, classify
 from pytest_agenteval.records.plan import OWN_MODEL, TrialKey, own_label
 from pytest_agenteval.records.record import NOTHING, FrozenValue
@@ -143,7 +144,7 @@ class RunView(FrozenValue, frozen=True):
     ``warnings`` say what makes the figures doubtful; ``doubtful_events`` counts what does so in single
     trials, by kind, over all of them. ``simulating`` is what models took that played users. ``not_run``
     counts the trials that were held back, by reason; ``lost`` names the trials at which processes died, and
-    how often.
+    how often. ``resources`` are what the whole run took; None for the file of a baseline.
     """
 
     name: str
@@ -160,6 +161,7 @@ class RunView(FrozenValue, frozen=True):
     simulating: Usage = NO_USAGE
     not_run: Mapping[str, int] = NOTHING
     lost: tuple[tuple[TrialKey, int], ...] = ()
+    resources: ResourceFigures | None = None
 
     def label(self, suite: SuiteView) -> str:
         """Name a suite of this run, with its model where the run has several."""
@@ -192,6 +194,7 @@ def view_of(run: Run) -> RunView:
         doubtful_events=doubtful_events,
         simulating=sum(filter(NO_USAGE.__ne__, map(_SIMULATING, run.entries)), NO_USAGE),
         not_run=Counter(trial.reason for trial in run.not_run),
+        resources=resource_figures(run.entries, header, run.begun, is_whole_run=True),
         lost=tuple(Counter(attempt.key for attempt in run.lost).most_common()),
         # The last one: reading transcripts, as the warnings above do, adds what cannot be read.
         unreadable=tuple(first_unreadable(run.odd)),

@@ -11,6 +11,7 @@ from pytest_agenteval.records.transcript import format_cost, format_tokens
 from pytest_agenteval.reports.comparison_report import FORMAT, comparison_json, verdict_lines
 from pytest_agenteval.reports.comparison_text import bucket_name, format_p
 from pytest_agenteval.reports.page_index import side_figures
+from pytest_agenteval.reports.resource_text import turn_cell, wall_cell
 from pytest_agenteval.reports.run_view import SuiteView
 from pytest_agenteval.reports.sides import Lane, Side, Sides
 from pytest_agenteval.reports.suite_tables import (
@@ -23,6 +24,7 @@ from pytest_agenteval.reports.suite_tables import (
 from pytest_agenteval.reports.tables import ReportTable, TableColumn, TableNote, stacked_lines, table_markdown
 from pytest_agenteval.text.formatting import (
     MOST_NAME,
+    NOT_KNOWN,
     StyledLine,
     clamp_width,
     first_few,
@@ -71,14 +73,18 @@ def sides_tables(sides: Sides) -> Iterator[ReportTable]:
             continue
         totals = [standing.view.total for standing in standings]
         spent = [total.spent for total in totals]
-        columns = (
+        columns: tuple[TableColumn, ...] = (
             TableColumn("score", tuple(map(mean_cell, totals))),
             TableColumn("95 %", tuple(map(interval_cell, totals)), spare=3),
             TableColumn("tasks passed", tuple(map(tasks_passed, totals))),
             TableColumn("trials", tuple(map(trials_cell, totals)), spare=1),
             TableColumn("tokens", tuple(format_tokens(part.tokens) for part in spent), spare=2),
-            TableColumn("cost", tuple(format_cost(part.cost) for part in spent), spare=4),
+            TableColumn("cost", tuple(format_cost(part.cost) for part in spent), spare=5),
+            TableColumn("wall", tuple(wall_cell(total.resources) for total in totals), spare=4),
         )
+        turns = tuple(turn_cell(total.turns) for total in totals)
+        if any(turns):
+            columns += (TableColumn("turn p50/p95", tuple(cell or NOT_KNOWN for cell in turns), spare=6),)
         names = tuple(standing.side.label for standing in standings)
         caveats = [
             f"{standing.side.label}: {judge_caveat(standing.view.total)}"

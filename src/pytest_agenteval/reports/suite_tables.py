@@ -22,6 +22,7 @@ from pytest_agenteval.records.transcript import (
 )
 from pytest_agenteval.records.trial import TapeCounts
 from pytest_agenteval.reports.group_statistics import GroupStatistics, Rate
+from pytest_agenteval.reports.resource_text import figure_texts, turn_cell
 from pytest_agenteval.reports.run_view import RunView, SuiteView, decision_figures, decisions_text
 from pytest_agenteval.reports.tables import ReportTable, TableColumn, TableNote
 from pytest_agenteval.text.formatting import (
@@ -156,13 +157,9 @@ def undecided_unjudged(total: GroupStatistics) -> int:
 
 
 def _resources(total: GroupStatistics) -> Iterator[str]:
-    spent = total.spent
-    known = spent.seconds.known_part is not None
-    yield f"{format_seconds(spent.seconds)} of agent time" if known else "agent time unknown"
-    # Free and unknown are different things: an offline model, which takes nothing, has no cost at all.
-    if spent.tokens or spent.cost:
-        yield format_tokens(spent.tokens)
-        yield format_cost(spent.cost)
+    # Where a part of the run does not know it, as in older journals, the line of the run shows that.
+    texts = figure_texts(total.resources)
+    yield from texts if total.wall.known_part is not None else texts[1:]
     if total.judge_asks:
         judging = total.judging
         asks = f"judges: {pluralize(total.judge_asks, 'reply')}"
@@ -182,18 +179,27 @@ def suite_columns(view: RunView) -> list[TableColumn]:
         TableColumn("95 %", tuple(interval_cell(total) for total in totals)),
         TableColumn("tasks passed", tuple(tasks_passed(total) for total in totals)),
         TableColumn("trials", tuple(trials_cell(total) for total in totals)),
-        TableColumn("agent time", tuple(format_seconds(total.spent.seconds) for total in totals)),
+        TableColumn("agents", tuple(format_seconds(total.spent.seconds) for total in totals)),
     ]
     if any(total.spent.tokens or total.spent.cost for total in totals):
         spent = [total.spent for total in totals]
         columns.append(TableColumn("tokens", tuple(format_tokens(part.tokens) for part in spent)))
         columns.append(TableColumn("cost", tuple(format_cost(part.cost) for part in spent)))
+    turns = tuple(turn_cell(total.turns) for total in totals)
+    if any(turns):
+        columns.append(TableColumn("turn p50/p95", tuple(cell or NOT_KNOWN for cell in turns)))
     return columns
 
 
 def suite_cells(view: RunView) -> Iterator[list[str]]:
-    """Give a row of cells for each suite; without a head above them, their words explain them."""
-    score, interval, passed, trials, *spent = (column.cells for column in suite_columns(view))
+    """Give a row of cells for each suite; without a head above them, their words explain them.
+
+    What a suite took is left out where there is no other: then it is what the run took.
+    """
+    score, interval, passed, trials = (column.cells for column in suite_columns(view)[:4])
+    totals = [suite.total for suite in view.suites]
+    several = len(totals) > 1
+    spent = list(_spent_columns(totals)) if several or view.resources is None else []
     for at, (suite, mean) in enumerate(zip(view.suites, even_marks(score), strict=True)):
         planned = "trial" if suite.total.planned == 1 else plural("trial")
         total = suite.total
@@ -207,6 +213,21 @@ def suite_cells(view: RunView) -> Iterator[list[str]]:
             f"{trials[at]} {planned}",
             *(cells[at] for cells in spent),
         ]
+
+
+def _spent_columns(totals: Sequence[GroupStatistics]) -> Iterator[list[str]]:
+    """Give what suites took, a column for each figure that any of them has."""
+    yield [f"agents {_or_unknown(total.spent.seconds)}" for total in totals]
+    if any(total.spent.tokens or total.spent.cost for total in totals):
+        yield [format_tokens(total.spent.tokens) for total in totals]
+        yield [format_cost(total.spent.cost) for total in totals]
+    turns = [turn_cell(total.turns) for total in totals]
+    if any(turns):
+        yield [f"turn {cell}" if cell else "" for cell in turns]
+
+
+def _or_unknown(seconds: Figure) -> str:
+    return "unknown" if seconds.known_part is None else format_seconds(seconds)
 
 
 def tasks_passed(row: GroupStatistics) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 
 from pytest_agenteval.registry.registration import get_registry
 from pytest_agenteval.reports.junit_properties import (
@@ -149,11 +150,14 @@ class RunEnd:
             from pytest_agenteval.session.reuse import record_original_judges
 
             record_original_judges(self.folder, self.info.regraded)
-        if self.verdict is not None:
-            from pytest_agenteval.session.run_verdict import write_comparison
-
-            write_comparison(self.folder, self.verdict)
         ended_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        if self.verdict is not None:
+            from pytest_agenteval.session.run_verdict import with_end, write_comparison
+
+            # Its wall time is known from now on, also to the comparison.
+            self.run.header = replace(self.run.header, ended_at=ended_at)
+            self.verdict = with_end(self.verdict, self.run)
+            write_comparison(self.folder, self.verdict)
         end_run(self.folder, ended_at, status, dead_processes(self.info))
 
     def _write_reports(self) -> Iterator[str]:

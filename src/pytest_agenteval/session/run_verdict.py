@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from pytest_agenteval.compare.comparison import RunComparison
 from pytest_agenteval.compare.gate import GateOutcome
-from pytest_agenteval.compare.pairing import ComparedRun
+from pytest_agenteval.compare.pairing import ComparedRun, compared_run
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.comparison_report import comparison_json
 from pytest_agenteval.reports.report_source import ReportSource, report_source
@@ -193,6 +194,14 @@ def _judge(judged: JudgedRun, rechecked: RecheckedTasks) -> RunVerdict:
     comparison, outcome = judged.comparison(judged.tolerance), judged.outcome(rechecked)
     lines = judged.trouble_lines(*rechecked.lines, outcome.line, judged.risk_line)
     return RunVerdict(comparison, outcome, lines, old=judged.old)
+
+
+def with_end(verdict: RunVerdict, run: Run) -> RunVerdict:
+    """Give the verdict with what the run took, once its end is known."""
+    if verdict.comparison is None:
+        return verdict
+    comparison = replace(verdict.comparison, new_resources=compared_run(run).resources)
+    return replace(verdict, comparison=comparison)
 
 
 def write_comparison(folder: Path, verdict: RunVerdict) -> None:

@@ -238,10 +238,13 @@ def _screen_parts(end: RunEnd, verbosity: int, width: int) -> ScreenParts:
     scorecards = list(end.scorecard_lines(width, whole=verbosity > 0))
     if verbosity < 0:
         scorecards = [line for line in scorecards if line.style == "red"]
-    headline, footer = list[StyledLine](), list[StyledLine]()
+    headline, footer, took = list[StyledLine](), list[StyledLine](), list[str]()
     if end.comparison is not None:
         from pytest_agenteval.reports.comparison_report import verdict_lines
+        from pytest_agenteval.reports.resource_text import comparison_texts
 
+        # With -v the comparison has them already.
+        took = comparison_texts(end.comparison) if verbosity <= 0 else []
         headline = [*verdict_lines(end.comparison, width, verbosity), StyledLine("")]
     if end.side_verdicts:
         lines = (line for text in end.side_verdicts for line in wrapped_lines(text, width, "bold", indent=""))
@@ -258,6 +261,7 @@ def _screen_parts(end: RunEnd, verbosity: int, width: int) -> ScreenParts:
         remarks += map(StyledLine, (*wrap(first, width), *traceback))
     return ScreenParts(
         headline=headline,
+        took=took,
         totals=scorecards,
         remarks=remarks,
         footer=footer,

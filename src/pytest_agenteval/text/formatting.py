@@ -324,11 +324,11 @@ def _broken(text: str, spans: Sequence[Span], width: int | None, indent: str) ->
             return
 
 
-def flow(texts: Iterable[str], width: int, indent: str = "") -> Iterator[str]:
+def flow(texts: Iterable[str], width: int, indent: str = "", between: str = BETWEEN) -> Iterator[str]:
     """Put texts side by side where they fit, empty ones left out."""
     line = ""
     for text in filter(None, texts):
-        longer = f"{line}{BETWEEN}{text}" if line else indent + text
+        longer = f"{line}{between}{text}" if line else indent + text
         if line and cell_width(longer) > width:
             yield from wrap(line, width)
             longer = indent + text

@@ -45,9 +45,12 @@ def noisy_suite(seed: int) -> dict[str, list[float]]:
 
 def runs(old: Scores, new: Scores) -> tuple[ComparedRun, ComparedRun]:
     """Two runs with the names that runs have, of which the second has another agent."""
+    at = {"started_at": "2026-11-22T01:25:12+00:00", "wall_seconds": 9.5}
     return (
-        side("20261122-012512-6d11", old, digests=Digests(code="1"), seconds=1.5),
-        side("20261122-012552-114e", new, digests=Digests(code="2"), seconds=1.75),
+        side("20261122-012512-6d11", old, digests=Digests(code="1"), seconds=1.5, **at),
+        side(
+            "20261122-012552-114e", new, digests=Digests(code="2"), seconds=1.75, **{**at, "wall_seconds": 8}
+        ),
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_agenteval.compare.comparison import RunComparison
+from pytest_agenteval.compare.pairing import compared_run
 from pytest_agenteval.reports.causes import causes_json, causes_of
 from pytest_agenteval.reports.comparison_report import FORMAT as COMPARISON_FORMAT
 from pytest_agenteval.reports.comparison_report import comparison_json
@@ -44,6 +45,14 @@ _SPENT = {
     "cost_usd": _OPTIONAL_NUMBER,
     "unpriced": COUNT,
 } | {"seconds": _OPTIONAL_NUMBER, "untimed": COUNT}
+_TOOK = _SPENT | {
+    "wall_seconds": _OPTIONAL_NUMBER,
+    "wall_untimed": COUNT,
+    "turns": {**COUNT, "description": "replies of models whose time is known"},
+    "turns_untimed": {**COUNT, "description": "trials with replies whose time is not known"},
+    "turn_p50": _OPTIONAL_NUMBER,
+    "turn_p95": _OPTIONAL_NUMBER,
+}
 _TAPE = object_schema({"hits": COUNT, "misses": COUNT, "recorded": COUNT}, {})
 _FIGURES = object_schema(
     {"score": _OPTIONAL_NUMBER, "low": _OPTIONAL_NUMBER, "high": _OPTIONAL_NUMBER}
@@ -51,7 +60,7 @@ _FIGURES = object_schema(
     | dict.fromkeys(("pass_1", "pass_at_k", "pass_hat_k", "full"), _OPTIONAL_NUMBER)
     | {"tasks_passed": COUNT, "tasks_decided": COUNT, "unproven": COUNT, "retried": COUNT}
     | {"errored_by_cause": _COUNTS, "limits_reached": _COUNTS, "undecided": _COUNTS}
-    | {"spent": object_schema(_SPENT, {}), "judging": object_schema({**_SPENT, "replies": COUNT}, {})}
+    | {"spent": object_schema(_TOOK, {}), "judging": object_schema({**_SPENT, "replies": COUNT}, {})}
     | {"tool_tape": _TAPE, "chat_tape": _TAPE},
     {},
     "the figures of a suite with one model, or of one of its buckets, as `agenteval report` has them",
@@ -127,6 +136,11 @@ _CAUSE = object_schema(
     {},
     "why trials did not pass, the cause of most trials first; a trial may have several causes",
 )
+_TOTAL = object_schema(
+    {"run": TEXT, "path": TEXT, **_TOOK},
+    {},
+    "what all trials of a run took; its wall time is that in which pytest worked on it",
+)
 
 
 def _pair(comparison: Schema) -> Schema:
@@ -141,6 +155,7 @@ def report_schema() -> Schema:
     trial = object_schema({**_columns(TRIALS), "grades": grades}, {}, "a trial; see docs/data.md")
     weights: Schema = {"type": "object", "additionalProperties": NUMBER}
     figures = {"v": {"const": FORMAT}, "weights": weights, "boards": list_schema(_BOARD)}
+    figures |= {"totals": list_schema(_TOTAL)}
     figures |= {"sides": list_schema(_SIDE), "comparisons": list_schema(_pair(comparison))}
     figures |= {"causes": list_schema(_CAUSE)}
     file = {
@@ -177,6 +192,10 @@ def _comparison() -> tuple[Schema, dict[str, Schema]]:
     published_names = {RunComparison.__name__: "Comparison"}
     definitions = {published_names.get(k, k): v for k, v in type_definitions(RunComparison).items()}
     own = definitions["Comparison"]
+    # Written flat, as in all other documents.
+    took = "what all trials of a side took; seconds of a turn of a model are quantiles, as `report` has them"
+    definitions["ResourceFigures"] = object_schema(_TOOK, {}, took)
+    del definitions["Figure"], definitions["TurnTimes"]
     own["properties"] = {"v": {"const": COMPARISON_FORMAT}, "headline": TEXT, **own["properties"]}
     own["required"] = ["v", "headline", *own["required"]]
     return {"$ref": "#/$defs/Comparison"}, definitions
@@ -197,9 +216,13 @@ def write_json(path: Path, source: ReportSource) -> None:
 
 def report_figures(source: ReportSource, boards: Sequence[Leaderboard]) -> dict[str, Any]:
     """Give what ``agenteval report --json`` writes: figures of suites, of sides, and how sides compare."""
+    totals = [
+        {"run": run.name, "path": str(run.folder), **compared_run(run).resources.to_json()}
+        for run in source.all_runs
+    ]
     sides = {"sides": sides_json(source.sides), "comparisons": comparisons_json(source.sides)}
     causes = causes_of([side.entries for side in source.sides.sides])
-    return {**leaderboards_json(boards), **sides, "causes": causes_json(causes)}
+    return {**leaderboards_json(boards), "totals": totals, **sides, "causes": causes_json(causes)}
 
 
 def _report_json(source: ReportSource) -> Iterator[str]:
