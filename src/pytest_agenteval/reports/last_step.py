@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from pytest_agenteval.compare.comparison import compare_runs
-from pytest_agenteval.compare.pairing import ComparedRun, compared_run, group_of
+from pytest_agenteval.compare.pairing import ComparedRun, compared_run
 from pytest_agenteval.compare.verdict import Change
 from pytest_agenteval.records.record import Record
 from pytest_agenteval.reports.comparison_text import verdict_text
+from pytest_agenteval.store.journal_entry import group_of
 from pytest_agenteval.store.run_folder import RunFolder
 from pytest_agenteval.store.run_reader import load_run
 
