@@ -161,6 +161,7 @@ def test_a_changed_prompt_is_told_at_the_run_where_it_changed(tmp_path: Path) ->
     printed = text(found)
     assert f"03 Nov 09:30, {third.run}: prompt 3f2a -> 91bc (4 tasks)" in printed
     assert "03 Nov 09:30 p" in printed
+    assert "identical" in printed, "every trial scored as before"
     assert "not comparable" not in printed
     assert "|" not in printed
 

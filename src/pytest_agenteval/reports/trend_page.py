@@ -20,6 +20,7 @@ from pytest_agenteval.reports.trend_text import (
     run_head,
     run_mark,
     run_moment,
+    step_words,
     trend_rows,
 )
 from pytest_agenteval.text.formatting import (
@@ -79,7 +80,6 @@ def _suite(trend: Trend, link: RunLink | None) -> Fields:
     together = [drawn] if len(drawn) <= MOST_TOGETHER else [[series] for series in drawn]
     return {
         "name": trend.suite,
-        "runs": pluralize(len(trend.runs), "run"),
         "groups": [_Group(group, trend.runs, link).fields() for group in together if group],
         "empty": [
             {"name": _label(series), "notes": list(absence_texts(series))}
@@ -131,6 +131,7 @@ class _Group:
                 {"number": at, "name": _label(series), "note": series.note}
                 for at, series in enumerate(self._group)
             ],
+            "runs": pluralize(len(self._slots), "run"),
             "when": _when(self._slots),
             "main": self._main(),
             "verdicts": list(map(self._verdict, self._group, self._rows)),
@@ -241,8 +242,8 @@ class _Group:
         alike = ""
         if None not in whole.scores[-2:] and (total.old, total.new) != tuple(whole.scores[-2:]):
             alike = f", over the {pluralize(total.tasks, 'task')} that both runs have"
-        words = total.says or "no verdict is possible"
-        text = f"the newest run against the one before: {words}, {_change_text(total)}{alike}"
+        found = f"{step_words(total) or 'no verdict is possible'}, {_change_text(total)}{alike}"
+        text = f"the newest run against the one before: {found}"
         if len(self._group) == 1:
             text = text[0].upper() + text[1:]
         kind = total.verdict if total.verdict in ARROWS else ""
@@ -324,6 +325,8 @@ def _point_texts(point: Point) -> Iterator[str]:
 
 def _change_text(change: ComparedChange) -> str:
     scores = f"{format_figure(change.old)} -> {format_figure(change.new)}"
+    if not change.testable:
+        return f"{scores} ({format_change(change.change)})"
     return f"{scores} ({format_change(change.change)}, p\N{NO-BREAK SPACE}{format_p(change.p)})"
 
 
@@ -351,14 +354,17 @@ def _ticks(slots: Sequence[Point]) -> Iterator[Fields]:
     """Give the days below a picture: of each run where they are few, else of some; ``minor`` ones may go."""
     moments = [run_moment(slot) for slot in slots]
     days = {moment.date() for moment in moments if moment}
-    form = "%d %b" if len(days) == len(slots) or len(slots) > 6 else "%d %b %H:%M"
     many = len(slots)
+    minutes = {f"{moment:%d %H:%M}" for moment in moments if moment}
+    form = "%d %b %H:%M" if len(minutes) == many else "%H:%M:%S"
+    if len(days) == many or (many > 6 and len(days) > 1):
+        form = "%d %b"
     places = range(many) if many <= 6 else [round(number * (many - 1) / 5) for number in range(6)]
     for number, at in enumerate(places):
         if moment := moments[at]:
             is_end = at in (0, many - 1)
             side = "start" if many > 2 and at == 0 else "end" if many > 2 and at == many - 1 else "middle"
-            text = format(moment, form).lstrip("0")
+            text = format(moment, form).removeprefix("0" if form != "%H:%M:%S" else "")
             minor = not is_end and (many > 3 or number % 2 == 1)
             yield {"left": _percent((at + 0.5) / many), "text": text, "side": side, "minor": minor}
 

@@ -18,6 +18,7 @@ from pytest_agenteval.reports.trend_text import (
     run_head,
     run_mark,
     run_moment,
+    step_words,
     trend_rows,
     trend_title,
 )
@@ -171,7 +172,7 @@ class _SeriesTable:
         if step is None or (step.verdict not in ARROWS and row is not self._whole):
             return ""
         if step.verdict not in ARROWS:
-            return step.says
+            return step_words(step)
         arrow = "" if self._ascii_only else ARROWS[step.verdict]
         moved = f"{format_change(step.change)} " if with_change else ""
         return f"{arrow}{moved}{step.verdict} (p {format_p(step.p)})"

@@ -96,6 +96,11 @@ def _importance(row: TrendRow) -> tuple[int, float]:
     return rank, -abs(change)
 
 
+def step_words(step: ComparedChange) -> str:
+    """Write the verdict on the newest run in words; empty where none is possible."""
+    return step.says or (step.verdict if step.verdict == "identical" else "")
+
+
 def run_moment(point: Point) -> datetime | None:
     try:
         return datetime.fromisoformat(point.started_at).astimezone()

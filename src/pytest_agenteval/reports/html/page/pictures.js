@@ -171,7 +171,7 @@ function drawScores(points, efficient, measure, title, width, at, old) {
   const parts = html`<g class="grid">${levels.map((level) => html`<line x1=${ROOM.left} x2=${width - ROOM.right} y1=${y(level)} y2=${y(level)} /><text x=${ROOM.left - 8} y=${y(level) + 4} text-anchor="end">${fixed(level, 1)}</text>`)}
       ${ticks.map((tick) => html`<line x1=${place(tick)} x2=${place(tick)} y1=${bottom} y2=${bottom + 4} /><text x=${place(tick)} y=${bottom + 17} text-anchor="middle">${(measure.tick ?? measure.text)(tick)}</text>`)}
       <text x=${width - ROOM.right} y=${height - 4} text-anchor="end">${title}${log ? ', logarithmic' : ''}</text><text x="0" y=${height - 4}>score, 95 %</text></g>
-    ${efficient.length > 1 && html`<path class="frontier" d=${`${line}H${width - ROOM.right}`} />`}
+    ${new Set(efficient.map((point) => point.x)).size > 1 && html`<path class="frontier" d=${`${line}H${width - ROOM.right}`} />`}
     ${placed.map((point, number) => html`<g key=${point.number} class=${`spot ${point.efficient ? 'efficient' : ''} ${at === number ? 'seen' : ''}`} data-mark=${number}>
       ${point.spot?.far && html`<line class="leader" x1=${point.px} y1=${point.py} x2=${point.spot.x > point.px ? point.spot.x - 3 : point.spot.x + point.spot.w + 3} y2=${point.spot.y + 8} />`}
       <line class="reach" x1=${point.px} x2=${point.px} y1=${point.top} y2=${point.bottom} />
@@ -196,9 +196,9 @@ class ScoreAgainst extends Component {
     const each = Boolean(measure.isSum) && new Set(sides.map((side) => trialsOf(side.figures))).size > 1;
     const all = pointsOf(sides, measure, each), points = all.filter((point) => point.x !== null && hasValue(point.score));
     const unknown = all.filter((point) => point.x === null && hasValue(point.score)), unscored = all.filter((point) => !hasValue(point.score));
-    const efficient = markEfficient(points), title = each ? `${measure.words} of a trial` : measure.words;
+    const efficient = markEfficient(points), several = new Set(efficient.map(({x, score}) => `${x} ${score}`)).size > 1, title = each ? `${measure.words} of a trial` : measure.words;
     const words = ({side, x, sum, score, low, high, efficient: best}) => html`<b>${plain(side.name || side.label)}</b> score ${figure(score)}${side.figures.mark}
-      ${low !== null && html` (${interval(low, high)})`}, ${measure.text(x)}${each && html` a trial, ${measure.text(sum)} for ${plural(trialsOf(side.figures), 'trial')}`}${best && efficient.length > 1 && ': no side scores higher for less'}`;
+      ${low !== null && html` (${interval(low, high)})`}, ${measure.text(x)}${each && html` a trial, ${measure.text(sum)} for ${plural(trialsOf(side.figures), 'trial')}`}${best && several && ': no side scores higher for less'}`;
     const partly = (point) => (hasValue(measure.value(point.side.figures)) && measure.value(point.side.figures) > 0
       ? ` (${measure.text(measure.value(point.side.figures))} and ${plural(measure.unknown?.(point.side.figures) ?? 1, 'unknown part')})` : '');
     const unpriced = sides.filter((side) => measured(MEASURES.cost, side) === null);
@@ -208,7 +208,7 @@ class ScoreAgainst extends Component {
       ${name === 'tokens' && unpriced.length > 0 && html`<p class="note">The cost of ${unpriced.length === sides.length ? 'every side' : listed(unpriced.map((side) => plain(side.label)))} is unknown, so tokens are shown.</p>`}
       ${points.length > 0 && html`<${Picture} label=${`Score against ${title}: ${points.map((point) => `${plain(point.side.label)} ${figure(point.score)} at ${measure.text(point.x)}`).join('; ')}`}
         marks=${points.map(words)} draw=${(width, at) => drawScores(points, efficient, measure, title, width, at, old)}
-        hint=${efficient.length > 1 ? 'On the light line no side scores higher for less. Scores are estimates: their bars may overlap.' : points.length > 1 ? `${sideNames(efficient)}: no side scores higher, and none takes less.` : ''} />`}
+        hint=${several ? 'On the light line no side scores higher for less. Scores are estimates: their bars may overlap.' : points.length > efficient.length ? `${sideNames(efficient)}: no side scores higher, and none takes less.` : ''} />`}
       ${unknown.length > 0 && html`<p class="note">${title} unknown: ${unknown.map((point, number) => html`${number ? ', ' : ''}<b>${plain(point.side.label)}</b> ${figure(point.score)}${partly(point)}`)}</p>`}
       ${unscored.length > 0 && html`<p class="note">no score: ${sideNames(unscored)}</p>`}
       <${FigureTable} caption=${`score against ${title}`} heads=${['side', 'score', '95 %', ...offered.map((other) => MEASURES[other].words), 'trials']}
