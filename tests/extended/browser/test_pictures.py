@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
-from tests.extended.browser.pictured_reports import TASKS, courses_report, models_report, single_report
+from tests.extended.browser.pictured_reports import (
+    TASKS,
+    courses_report,
+    hostile_report,
+    models_report,
+    single_report,
+)
+from tests.extended.browser.sample_reports import HOSTILE
 from tests.extended.browser.test_looks import AXE, LOOKS
 from tests.extended.browser.visit import PHONE, Visit, trial_address
 
@@ -164,6 +171,21 @@ def test_axe_finds_no_serious_fault(visit: Open, models: Path, courses: Path, lo
         assert [each["id"] for each in faults if each["impact"] in ("serious", "critical")] == []
         if LOOKS[look].get("viewport") == PHONE:
             assert seen.get("document.scrollingElement.scrollWidth") <= PHONE["width"]
+
+
+def test_hostile_names_are_words_in_pictures(visit: Open, tmp_path: Path) -> None:
+    """Labels, tables and bars hold names as text, and nothing of them acts or turns the writing direction."""
+    seen = shown(visit, hostile_report(tmp_path))
+    for address in ("", trial_address(f"s/a[{HOSTILE} 0-1]")):
+        seen.go(address or "#/")
+        if address:
+            seen.until("document.getElementById('conversation')")
+        seen.get("for (const fold of document.querySelectorAll('details')) fold.open = true")
+        figures = seen.get("[...document.querySelectorAll('.figure')].map(each => each.textContent).join()")
+        assert "window.PWNED" in figures
+        assert "\u202e" not in figures
+        assert seen.count(".figure :is(img, script, a)") == 0
+        assert seen.get("typeof window.PWNED") == "undefined"
 
 
 # ---- the course of a trial
