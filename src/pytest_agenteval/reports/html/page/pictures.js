@@ -189,7 +189,7 @@ class ScoreAgainst extends Component {
     const known = (name) => sides.filter((side) => measured(MEASURES[name], side) !== null);
     const offered = Object.keys(MEASURES).filter((name) => known(name).some((side) => measured(MEASURES[name], side) > 0));
     const scored = sides.filter((side) => hasValue(side.figures.score));
-    if (!scored.length || !offered.length) return html`<p class="dim">${scored.length ? 'Neither cost nor tokens nor time are known.' : 'No side has a score.'}</p>`;
+    if (!scored.length || !offered.length) return html`<p class="dim">${scored.length ? 'Cost, tokens and time are 0 or unknown: there is nothing to set scores against.' : 'No side has a score.'}</p>`;
     // Tokens where the cost of some side is unknown, for one does not choose what one cannot see.
     const whole = offered.filter((name) => known(name).length === sides.length), first = whole.find((name) => name !== 'seconds') ?? whole[0] ?? offered[0];
     const name = offered.includes(chosen) ? chosen : first, measure = MEASURES[name];
