@@ -9,9 +9,10 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from pytest_agenteval.cli.console import RUN_HELP, add_results_option, find_named_run
+from pytest_agenteval.cli.view_reports import side_text
 from pytest_agenteval.cli.view_runs import ViewedRuns
 from pytest_agenteval.cli.view_server import ADDRESS, ViewServer
-from pytest_agenteval.cli.view_site import ViewSite, side_text
+from pytest_agenteval.cli.view_site import ViewSite
 from pytest_agenteval.registry.installed import installed_registry
 from pytest_agenteval.tasks.file_names import project_root
 from pytest_agenteval.text.errors import UsageMistake

@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from math import inf
 from pathlib import Path
 from threading import Lock
 from typing import Any, Literal, NamedTuple
 
-from pytest_agenteval.compare.baseline_file import baseline_files
+from pytest_agenteval.compare.baseline_file import baseline_files, read_baseline
 from pytest_agenteval.processes.files import PresenceLock
 from pytest_agenteval.reports.run_list import ListedRun, listed_run, verdict_text
+from pytest_agenteval.reports.sides import Baseline
 from pytest_agenteval.store.run_documents import COMPARISON
 from pytest_agenteval.store.run_folder import HEADER, HOLD_FILE, RunHeader, latest_first, list_runs
 from pytest_agenteval.store.run_follower import RunFollower
@@ -98,7 +100,8 @@ class ViewedRuns:
         self._lock = Lock()
         self._followers: dict[str, RunFollower] = {}
         self._listed: dict[str, tuple[object, ListedRun]] = {}
-        self._baselines: tuple[float, Mapping[str, Path]] = (-BASELINES_S, {})
+        self._baselines: tuple[float, Mapping[str, Path]] = (-inf, {})
+        self._read_baselines: dict[str, tuple[Baseline, object]] = {}
 
     def name_of(self, folder: Path) -> str:
         """Give the name that a run has here: that of its folder, or its path where it is elsewhere."""
@@ -147,12 +150,16 @@ class ViewedRuns:
             self._baselines = time.monotonic(), found
         return found
 
-    def baseline(self, name: str) -> Path:
-        """Give a baseline's file; raises UsageMistake where none that is listed has this name."""
-        try:
-            return self.baselines()[name]
-        except KeyError:
-            raise UsageMistake(f"there is no baseline {name!r} below {self._project}, or no longer") from None
+    def baseline(self, name: str) -> tuple[Baseline, object]:
+        """Give a baseline with its version; raises UsageMistake where none that is listed has this name."""
+        path = self.baselines().get(name)
+        if path is None:
+            raise UsageMistake(f"there is no baseline {name!r} below {self._project}, or no longer")
+        version = _states(path.parent, (path.name,))
+        known = self._read_baselines.get(name)
+        if known is None or known[1] != version:
+            known = self._read_baselines[name] = Baseline(path, read_baseline(path)), version
+        return known
 
     def list_document(self, budget: float = BUDGET_S) -> Fields:
         """Give all runs, the newest first; ``pending`` counts those whose figures are not known yet.

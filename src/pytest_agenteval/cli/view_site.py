@@ -4,33 +4,43 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from threading import Lock
 from typing import Any
-from urllib.parse import quote, unquote, urlencode
+from urllib.parse import urlencode
 
+from pytest_agenteval.cli.view_reports import TrialName, ViewedReport, side_text
 from pytest_agenteval.cli.view_runs import ViewedRuns
 from pytest_agenteval.cli.view_server import HTML, JSON, ViewReply, ViewRequest, json_reply, text_reply
 from pytest_agenteval.compare.pairing import BASE
-from pytest_agenteval.reports.html_report import write_html
+from pytest_agenteval.reports.html_report import index_json
 from pytest_agenteval.reports.leaderboard import LeaderboardRow, leaderboards_of
 from pytest_agenteval.reports.leaderboard_page import board_document, newest_of_each
-from pytest_agenteval.reports.report_source import ReportSource
 from pytest_agenteval.reports.run_view import suite_views
 from pytest_agenteval.reports.scorecard import RegisteredScorecard
-from pytest_agenteval.reports.sides import SidePick, sides_of_picks
-from pytest_agenteval.reports.view_pages import LeaderboardChoice, ServedPage, leaderboard_page, runs_page
+from pytest_agenteval.reports.view_pages import (
+    LeaderboardChoice,
+    ServedPage,
+    leaderboard_page,
+    runs_page,
+    served_report,
+)
 from pytest_agenteval.store.run_folder import RunHeader
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.formatting import pluralize
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
+MOST_REPORTS = 4
+"""Reports that stay in memory."""
+
+MOST_DIGITS = 6
+
 MOST_ON_BOARD = 50
 """Runs of one leaderboard: more of them would be read for long, and nobody looks at the rest."""
 
-NEWEST, ALL = "newest run of each model", "all runs"
+NEWEST, ALL, PICKED = "newest run of each model", "all runs", "picked runs"
 
 
 class ViewSite:
@@ -38,21 +48,32 @@ class ViewSite:
 
     def __init__(self, runs: ViewedRuns, scorecards: Sequence[RegisteredScorecard] = ()) -> None:
         self._runs, self._scorecards = runs, scorecards
+        self._lock = Lock()
+        self._reports: OrderedDict[tuple[str, ...], ViewedReport] = OrderedDict()
         self._pages: Mapping[str, Callable[[ViewRequest], ViewReply]] = {
             "/": self._list_page,
             "/leaderboard": self._leaderboard,
             "/report": self._report,
             "/api/runs": self._list,
             "/api/baselines": self._baselines,
+            "/api/index": self._index,
+            "/api/trial": self._trial,
+            "/api/search": self._search,
         }
+        # All that can be changed.
+        self._forms: Mapping[str, Callable[[ViewRequest], ViewReply]] = {"/api/notes": self._note}
 
     def answer(self, request: ViewRequest) -> ViewReply:
         """Answer a request, also for what is not among the runs."""
-        page = self._pages.get(request.path)
+        pages, others = self._pages, self._forms
+        if request.posted is not None:
+            pages, others = others, pages
+        page = pages.get(request.path)
+        if page is None and request.path in others:
+            allowed = "GET, HEAD" if others is self._pages else "POST"
+            return text_reply(405, "not by this method\n", {"Allow": allowed})
         if page is None:
             return text_reply(404, "there is no such page\n")
-        if request.posted is not None:
-            return text_reply(405, "this page takes nothing\n", {"Allow": "GET, HEAD"})
         try:
             return page(request)
         except UsageMistake as mistake:
@@ -69,23 +90,34 @@ class ViewSite:
     def _baselines(self, request: ViewRequest) -> ViewReply:
         return _versioned({"baselines": list(self._runs.baselines())})
 
-    def _report(self, request: ViewRequest) -> ViewReply:
-        sides = sides_of_picks([self._pick(side) for side in request.query.get("side", [""])])
-        with TemporaryDirectory() as folder:
-            path = Path(folder) / "report.html"
-            write_html(path, ReportSource(sides, self._scorecards))
-            # The page has a policy of its own, which allows its script.
-            return ViewReply(path.read_bytes(), HTML, policy="frame-ancestors 'none'; connect-src 'none'")
+    def _report_of(self, request: ViewRequest) -> ViewedReport:
+        """Give the report of the sides that are picked; those that were looked at last stay in memory."""
+        sides = tuple(request.query.get("side", [""]))
+        with self._lock:
+            report = self._reports.pop(sides, None) or ViewedReport(self._runs, sides)
+            self._reports[sides] = report
+            while len(self._reports) > MOST_REPORTS:
+                self._reports.popitem(last=False)
+        return report
 
-    def _pick(self, side: str) -> SidePick:
-        """Give what an address names; raises UsageMistake for what is not listed."""
-        kind, *parts = [unquote(part) for part in side.split("/")]
-        if kind == "baseline" and len(parts) == 1:
-            return SidePick(self._runs.baseline(parts[0]))
-        if kind == "run" and len(parts) in (1, 3):
-            name, model, variant = parts if len(parts) == 3 else (parts[0], "", "")
-            return SidePick(self._runs.follower(name).run(), model, variant)
-        raise UsageMistake(f"{side!r} is no side: run/NAME, run/NAME/MODEL/VARIANT or baseline/PATH")
+    def _report(self, request: ViewRequest) -> ViewReply:
+        return _page_reply(served_report(self._report_of(request).state().data))
+
+    def _index(self, request: ViewRequest) -> ViewReply:
+        version, index, _ = self._report_of(request).state()
+        # Nothing is written out where the browser has this version.
+        body = b"" if request.etag == version else index_json(index)
+        return ViewReply(body, JSON, etag=version)
+
+    def _trial(self, request: ViewRequest) -> ViewReply:
+        return ViewReply(self._report_of(request).trial(_trial_name(request)), JSON)
+
+    def _search(self, request: ViewRequest) -> ViewReply:
+        words, number = (request.query.get(name, [""])[0] for name in ("q", "search"))
+        return json_reply(self._report_of(request).search(words, number))
+
+    def _note(self, request: ViewRequest) -> ViewReply:
+        return json_reply(self._report_of(request).write_note(_trial_name(request), request.posted or {}))
 
     def _leaderboard(self, request: ViewRequest) -> ViewReply:
         headers = {name: header for name, (_, header) in self._runs.folders().items()}
@@ -93,13 +125,16 @@ class ViewSite:
         suite = next(iter(request.query.get("suite", suites)), "")
         if suites and suite not in suites:
             raise UsageMistake(f"no run has the suite {suite!r}")
-        choice = ALL if request.query.get("runs") == ["all"] else NEWEST
+        picked = request.query.get("run", ())
+        choice = ALL if request.query.get("runs") == ["all"] else PICKED if picked else NEWEST
         having = [name for name, header in headers.items() if suite in {each.name for each in header.suites}]
         names = having if choice == ALL else _newest_of_each_model(having, headers)
+        names = [name for name in headers if name in picked] if choice == PICKED else names
         shown = names[:MOST_ON_BOARD]
         some = f"the newest {len(shown)} of {len(names)}" if len(shown) < len(names) else ""
         says = some or f"{len(shown)} of {pluralize(len(having), 'run')}"
         choices = [(NEWEST, _address(suite=suite)), (ALL, _address(suite=suite, runs="all"))]
+        choices += [(PICKED, "")] if choice == PICKED else []
         others = [(name, _address(suite=name)) for name in suites]
         board = self._board(suite, shown, is_newest=choice == NEWEST)
         chosen = LeaderboardChoice(suite, others, choice, choices, says)
@@ -122,9 +157,11 @@ class ViewSite:
         return None
 
 
-def side_text(*parts: str) -> str:
-    """Write a side as addresses have it: ``run/NAME``, ``run/NAME/MODEL/VARIANT``, ``baseline/PATH``."""
-    return "/".join(quote(part, safe="") for part in parts)
+def _trial_name(request: ViewRequest) -> TrialName:
+    side, name = (request.query.get(part, [""])[0] for part in ("of", "trial"))
+    if not (side.isascii() and side.isdecimal() and len(side) < MOST_DIGITS):
+        raise UsageMistake(f"{side!r} is no number of a side")
+    return int(side), name
 
 
 def _has_several(run: Run) -> bool:

@@ -103,8 +103,8 @@ SCRIPTS = (
 )
 """Scripts of the page, in the order in which they are one: each uses what stands before it."""
 
-LIVE_SCRIPTS: tuple[str, ...] = ()
-"""Scripts of a page behind which a server stands: the others ask for nothing."""
+LIVE_SCRIPTS = (*SCRIPTS[:-1], "served/ask.js", "served/pace.js", "served/live.js", SCRIPTS[-1])
+"""Scripts of a page behind which a server stands, of which one asks it; the others ask for nothing."""
 
 
 @cache
@@ -158,9 +158,8 @@ def report_index(source: ReportSource) -> tuple[Fields, list[IndexedTrial]]:
 
 def page_html(index: Fields, boards: Sequence[Leaderboard]) -> str:
     """Give the page of an index up to its transcripts."""
-    # One function around all parts: nothing outside of the script can see into it.
-    parts = [page_file(name) for name in (*SCRIPTS, *(LIVE_SCRIPTS if index["live"] else ()))]
-    script = "(() => {\n" + "\n".join(parts).replace("</script", "<\\/script") + "\n})();"
+    script = script_of(LIVE_SCRIPTS if index["live"] else SCRIPTS)
+    style = page_file("kit.css") + page_file("page.css") + page_file("pictures.css")
     template = page_environment().get_template("report.html.jinja")
     return template.render(
         index=index,
@@ -168,13 +167,27 @@ def page_html(index: Fields, boards: Sequence[Leaderboard]) -> str:
         boards=[table for board in boards for table in _tables(board)],
         figure=format_figure,
         ends=format_ends,
-        style=page_file("kit.css") + page_file("page.css") + page_file("pictures.css"),
+        style=style + page_file("served/live.css") if index["live"] else style,
         script=script,
-        # The page's Content-Security-Policy allows this one script, by its digest, and no other.
-        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        policy=page_policy(script, may_ask=bool(index["live"])),
         # HTML looks for `</script` and `<!--` in a script of any type; JSON has an escape for `<`.
         index_json=index_json(index).decode().replace("<", "\\u003c"),
     )
+
+
+@cache
+def script_of(names: Sequence[str]) -> str:
+    """Give scripts as one, in a function around all of them: nothing outside can see into it."""
+    parts = "\n".join(map(page_file, names)).replace("</script", "<\\/script")
+    return f"(() => {{\n{parts}\n}})();"
+
+
+def page_policy(script: str, *, may_ask: bool) -> str:
+    """Give the Content-Security-Policy of a page: it runs this one script, and ``may_ask`` its own server."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    asking = "connect-src 'self'; " if may_ask else ""
+    allowed = f"script-src 'sha256-{digest}'; {asking}style-src 'unsafe-inline'; img-src data:"
+    return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
 
 
 def index_json(index: Fields) -> bytes:

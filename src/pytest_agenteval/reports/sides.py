@@ -204,13 +204,20 @@ def sides_of_places(
     return _sides_of(wholes, models, variants, tolerance)
 
 
+class Baseline(NamedTuple):
+    """The file of a baseline that has been read."""
+
+    path: Path
+    compared: ComparedRun
+
+
 class SidePick(NamedTuple):
     """A side that a reader has picked: a run or the file of a baseline, or a model or variant of it.
 
     An empty ``model`` or ``variant`` is any of them.
     """
 
-    place: Run | Path
+    place: Run | Baseline
     model: str = ""
     variant: str = ""
 
@@ -228,8 +235,8 @@ def sides_of_picks(picks: Sequence[SidePick]) -> Sides:
     return _labelled([parts[at] for at in range(len(picks))], TOLERANCE)
 
 
-def _whole_of(place: Run | Path) -> _Part:
-    return _baseline(read_baseline(place), place) if isinstance(place, Path) else _whole(place)
+def _whole_of(place: Run | Baseline) -> _Part:
+    return _whole(place) if isinstance(place, Run) else _baseline(place.compared, place.path)
 
 
 def _sides_of(

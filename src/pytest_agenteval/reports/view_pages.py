@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
-from pytest_agenteval.reports.html_report import page_environment, page_file
+from pytest_agenteval.reports.html_report import (
+    LIVE_SCRIPTS,
+    page_environment,
+    page_file,
+    page_html,
+    page_policy,
+    script_of,
+)
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 PAGES = (("Runs", "/"), ("Leaderboard", "/leaderboard"))
-SHARED_SCRIPTS = ("vendor/preact-htm.js", "text.js", "served/ask.js", "served/picks.js")
+SHARED_SCRIPTS = ("vendor/preact-htm.js", "text.js", "served/ask.js", "served/pace.js", "served/picks.js")
 
 
 class LeaderboardChoice(NamedTuple):
@@ -33,19 +37,9 @@ class ServedPage(NamedTuple):
     policy: str
 
 
-@cache
-def script_of(names: Sequence[str]) -> str:
-    """Give scripts as one, in a function around all of them: nothing outside can see into it."""
-    parts = "\n".join(map(page_file, names)).replace("</script", "<\\/script")
-    return f"(() => {{\n{parts}\n}})();"
-
-
-def page_policy(script: str = "") -> str:
-    """Give the policy of a page that runs this one script, asks its own server and nobody else."""
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    allowed = f"script-src 'sha256-{digest}'; connect-src 'self'; " if script else ""
-    nothing = "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    return f"default-src 'none'; {allowed}style-src 'unsafe-inline'; img-src data:; {nothing}"
+def served_policy(script: str) -> str:
+    """Give the policy that a page is served with: it may also be in no frame, which a page cannot say."""
+    return f"{page_policy(script, may_ask=True)}; frame-ancestors 'none'"
 
 
 def runs_page(document: Mapping[str, Any]) -> ServedPage:
@@ -69,4 +63,11 @@ def _page(template: str, own_script: str, page: str, place: str, **shown: Any) -
     style = page_file("kit.css") + page_file("served/view.css")
     shared = {"style": style, "script": script, "pages": PAGES, "page": page, "place": place}
     text = page_environment().get_template(template).render(data=data, data_json=data_json, **shared, **shown)
-    return ServedPage(text, page_policy(script))
+    return ServedPage(text, served_policy(script))
+
+
+def served_report(index: Mapping[str, Any]) -> ServedPage:
+    """Give the page of a report, which asks its server for trials and for what changes."""
+    return ServedPage(
+        page_html(dict(index), ()) + "</body>\n</html>\n", served_policy(script_of(LIVE_SCRIPTS))
+    )

@@ -161,13 +161,17 @@ class Run:
                 self.odd = (*self.odd, remark)
             return None
 
-    def _line(self, entry: JournalEntry) -> Line:
+    def transcript_bytes(self, entry: JournalEntry) -> bytes:
+        """Read the line of a transcript as it is stored; raises OSError where its file cannot be read."""
         file, offset, length = entry.location
+        # Unbuffered: it reads one part of a large file.
+        with open(f"{self.folder}/{file}", "rb", buffering=0) as transcripts:
+            transcripts.seek(offset)
+            return transcripts.read(length)
+
+    def _line(self, entry: JournalEntry) -> Line:
         try:
-            # Unbuffered: it reads one part of a large file.
-            with open(f"{self.folder}/{file}", "rb", buffering=0) as transcripts:
-                transcripts.seek(offset)
-                line = read_intact_line(transcripts.read(length))
+            line = read_intact_line(self.transcript_bytes(entry))
             trial_key = tuple(line["trial"])
         except (OSError, ValueError, KeyError, TypeError) as broken:
             raise self._lost_transcript(entry, broken) from broken

@@ -6,8 +6,12 @@ from importlib.resources import files
 
 import pytest
 
+from pytest_agenteval.reports.html_report import LIVE_SCRIPTS
+from pytest_agenteval.reports.view_pages import SHARED_SCRIPTS
+
 PAGE = files("pytest_agenteval") / "reports" / "html" / "page"
 VENDORED = "vendor/preact-htm.js"
+PAGES = [LIVE_SCRIPTS, *((*SHARED_SCRIPTS, f"served/{own}.js") for own in ("runs", "leaderboard"))]
 SCRIPTS = sorted(path.name for path in PAGE.iterdir() if path.name.endswith(".js"))
 SERVED = sorted(f"served/{path.name}" for path in (PAGE / "served").iterdir() if path.name.endswith(".js"))
 
@@ -78,8 +82,9 @@ def test_only_paths_of_the_own_server_are_asked_for():
 def test_scripts_share_one_scope_without_sharing_names():
     """All scripts are one function of the page: a name that two of them declare would stop all of it."""
     declared = r"^(?:async )?(?:function|class|const|let) ([A-Za-z_$]+)"
-    names = [name for script in SCRIPTS for name in re.findall(declared, _text(script), re.MULTILINE)]
-    assert [name for name in names if names.count(name) > 1] == []
+    for scripts in PAGES:
+        names = [name for script in scripts for name in re.findall(declared, _text(script), re.MULTILINE)]
+        assert [name for name in names if names.count(name) > 1] == []
 
 
 def test_our_scripts_stay_small():

@@ -52,15 +52,10 @@ const matching = () => {
 };
 
 function Progress({run}) {
-  const {ended, planned, errored, in_flight: inFlight, since, ended_since: endedSince} = run.progress;
-  const elapsed = Math.max(0, (Date.now() - Date.parse(since)) / 1000), rate = elapsed > 0 ? endedSince / elapsed : 0;
-  const left = endedSince >= 3 && ended < planned ? (planned - ended) / rate : null;
-  const words = [`${count(ended)} of ${plural(planned, 'trial')}`, errored && `${count(errored)} errored`, inFlight > 0 && `${count(inFlight)} in flight`, elapsedWords(elapsed),
-    endedSince > 0 && `${rate >= 1 ? `${fixed(rate, 1)} a second` : `${fixed(60 * rate, 1)} a minute`}`, left !== null && `about ${elapsedWords(left)} left`].filter(Boolean);
+  const {ended, planned, errored, in_flight: inFlight} = run.progress;
+  const words = [`${count(ended)} of ${plural(planned, 'trial')}`, errored && `${count(errored)} errored`, inFlight > 0 && `${count(inFlight)} in flight`, ...pace(run.progress)].filter(Boolean);
   return html`<span class="progress"><progress max=${planned || 1} value=${ended} aria-label=${`${run.name}: trials that ended`}></progress> <span>${words.join(', ')}</span></span>`;
 }
-
-const elapsedWords = (seconds) => (seconds < 60 ? `${Math.round(seconds)} s` : duration(seconds));
 
 const onPick = (picks) => set({picks});
 const RunPick = (props) => html`<${Pick} ...${props} picks=${state.picks} onPick=${onPick} />`;
