@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,8 @@ def store_run(
     folder = new_run(root, RunHeader("2026-11-21T09:30:15+00:00", models=models, suites=suites))
     if planned:
         write_planned(folder, planned_groups(planned))
-    JournalWriter(folder, "main").finished(list(trials))
+    with closing(JournalWriter(folder, "main")) as journal:
+        journal.finished(list(trials))
     if ended_at:
         end_run(folder, ended_at, exit_status=0)
     return load_run(folder)

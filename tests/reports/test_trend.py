@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -76,7 +77,8 @@ def store(root: Path, day: int, run_trials: Iterable[Trial], *models: RunModel, 
         ),
     )
     write_planned(folder, planned_groups((each.key, each.bucket) for each in of_run))
-    JournalWriter(folder, "main").finished(of_run)
+    with closing(JournalWriter(folder, "main")) as journal:
+        journal.finished(of_run)
     return folder.name
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,8 @@ HOSTILE = st.text(st.characters() | st.sampled_from(BREAKS)) | st.sampled_from(T
 def stored_run(root: Path) -> Path:
     """Give the folder of a run with two trials."""
     folder = new_run(root / "runs", RunHeader("2026-11-28T09:00:00+00:00"))
-    JournalWriter(folder, "main").finished([trial("t1"), trial("t2")])
+    with closing(JournalWriter(folder, "main")) as journal:
+        journal.finished([trial("t1"), trial("t2")])
     return folder
 
 

@@ -155,7 +155,7 @@ def grade_lines(trial: _EndedTrial) -> Iterator[str]:
 def _score(grade: Grade) -> str:
     """Write a score, the measured value if it is outside of 0..1, and the threshold if it is not 1."""
     past = f" (measured {format_figure(grade.unclamped)})" if grade.unclamped is not None else ""
-    below = f" (threshold {format_figure(grade.threshold)})" if grade.threshold != 1.0 else ""
+    below = f" (needs {format_figure(grade.threshold)})" if grade.threshold != 1.0 else ""
     return format_figure(grade.score) + past + below
 
 

@@ -378,7 +378,7 @@ def _score(grade: GradeView) -> str:
 
 
 def _grade_settings(grade: GradeView) -> str:
-    parts = [f"threshold {format_figure(grade.threshold)}"] if grade.threshold != 1.0 else []
+    parts = [f"needs {format_figure(grade.threshold)}"] if grade.threshold != 1.0 else []
     parts += [f"weight {grade.weight:g}"] if grade.weight != 1.0 else []
     parts += ["required"] if grade.required else []
     return f" ({', '.join(parts)})" if parts else ""

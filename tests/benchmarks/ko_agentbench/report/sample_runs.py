@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -105,5 +106,6 @@ def ko_run(
     trials = list(trials)
     folder = new_run(root, RunHeader(at, models=models, suites=(SUITE,), judges=(JUDGE,)))
     write_planned(folder, planned_groups([*((trial.key, trial.bucket) for trial in trials), *planned]))
-    JournalWriter(folder, "main").finished(trials)
+    with closing(JournalWriter(folder, "main")) as journal:
+        journal.finished(trials)
     return load_run(folder)
