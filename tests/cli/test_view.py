@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from html import unescape
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import pytest
 from msgspec.structs import replace
@@ -291,7 +293,13 @@ def test_looking_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     before = snapshot(tmp_path)
     with viewing(tmp_path / "runs", project=tmp_path) as client:
         rows(client)
-        for path in ("/", "/leaderboard", "/api/baselines", f"/report?side={side('run', run.name)}"):
+        for path in (
+            "/",
+            "/leaderboard",
+            "/trend",
+            "/api/baselines",
+            f"/report?side={side('run', run.name)}",
+        ):
             assert client.ask(path).status == 200
         assert client.post("/api/runs", {}).status == 405
     assert snapshot(tmp_path) == before
@@ -360,9 +368,30 @@ def test_a_leaderboard_shows_the_newest_run_of_each_model_or_all(tmp_path: Path)
             side("run", first.name, "other", "base")
         }
         assert len(board(client, "?suite=s&runs=all")["rows"]) == 3
+        query = urlencode([("suite", "s"), ("run", first.name), ("run", "nothing")])
+        picked = board(client, f"?{query}")
+        assert {row["run"] for row in picked["rows"]} == {first.name}
         assert client.ask("/leaderboard?suite=nothing").status == 404
     with viewing(tmp_path / "empty") as client:
         assert board(client) is None
+
+
+def test_a_suite_over_time_is_a_page_whose_runs_open(tmp_path: Path) -> None:
+    """As ``agenteval trend -o`` draws it; other suites and numbers of runs than those offered are none."""
+    results = tmp_path / "runs"
+    with viewing(results) as client:
+        assert "There are no runs yet." in client.ask("/trend").text
+    first, second = store_run(results, MIXED), store_run(results, MIXED)
+    with viewing(results) as client:
+        got = client.ask("/trend")
+        assert "Trend of s" in got.text
+        assert "script-src" not in got.headers["content-security-policy"]
+        links = {unescape(each) for each in re.findall(r'href="(/report[^"]*)"', got.text)}
+        assert links == {f"/report?{urlencode({'side': side('run', run.name)})}" for run in (first, second)}
+        assert all(client.ask(link).status == 200 for link in links)
+        assert client.ask("/trend?suite=s&last=50").status == 200
+        assert client.ask("/trend?suite=other").status == 404
+        assert client.ask("/trend?last=7").status == 404
 
 
 @pytest.mark.posix

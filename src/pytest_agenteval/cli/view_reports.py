@@ -19,6 +19,7 @@ from pytest_agenteval.reports.report_source import ReportSource
 from pytest_agenteval.reports.sides import SidePick, sides_of_picks
 from pytest_agenteval.reports.trial_search import TranscriptSearch, TranscriptTexts
 from pytest_agenteval.reports.trial_view import judges_disagree
+from pytest_agenteval.reports.view_pages import PAGES
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.notes import Note, change_notes, now
 from pytest_agenteval.store.run_reader import Run
@@ -132,7 +133,7 @@ class ViewedReport:
             "query": urlencode([("side", side) for side in self._sides]),
             "version": version,
             "pending": pending,
-            "leaderboard": _leaderboard_address(index, followed),
+            "pages": _pages(index, followed),
             "runs": [
                 {"name": name, "state": state, "progress": run_progress(run)._asdict()}
                 for name, run, state in followed
@@ -223,6 +224,9 @@ def _until(found: Iterator[TrialName | None], moment: float) -> Iterator[TrialNa
             return
 
 
-def _leaderboard_address(index: Fields, followed: Sequence[FollowedRun]) -> str:
-    suites = [("suite", suite["suite"]) for suite in index["suites"][:1]]
-    return f"/leaderboard?{urlencode([*suites, *(('run', each.name) for each in followed)])}"
+def _pages(index: Fields, followed: Sequence[FollowedRun]) -> list[tuple[str, str]]:
+    """Give the pages that a report leads to: of its own suite and runs."""
+    suite = [("suite", each["suite"]) for each in index["suites"][:1]]
+    runs = [("run", each.name) for each in followed]
+    queries = {"/": "", "/leaderboard": urlencode([*suite, *runs]), "/trend": urlencode(suite)}
+    return [(name, f"{path}?{query}" if (query := queries[path]) else path) for name, path in PAGES]

@@ -19,14 +19,16 @@ from pytest_agenteval.reports.leaderboard import LeaderboardRow, leaderboards_of
 from pytest_agenteval.reports.leaderboard_page import board_document, newest_of_each
 from pytest_agenteval.reports.run_view import suite_views
 from pytest_agenteval.reports.scorecard import RegisteredScorecard
+from pytest_agenteval.reports.trend import last_runs, suite_names, trend_of
 from pytest_agenteval.reports.view_pages import (
-    LeaderboardChoice,
     ServedPage,
+    SuiteChoice,
     leaderboard_page,
     runs_page,
     served_report,
+    served_trend,
 )
-from pytest_agenteval.store.run_folder import RunHeader
+from pytest_agenteval.store.run_folder import RunHeader, whole_runs
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.formatting import pluralize
@@ -36,6 +38,9 @@ MOST_REPORTS = 4
 """Reports that stay in memory."""
 
 MOST_DIGITS = 6
+
+TREND_RUNS = ("10", "20", "50")
+"""How many of a suite's last runs its trend can show; by default the first of these."""
 
 MOST_ON_BOARD = 50
 """Runs of one leaderboard: more of them would be read for long, and nobody looks at the rest."""
@@ -54,6 +59,7 @@ class ViewSite:
             "/": self._list_page,
             "/leaderboard": self._leaderboard,
             "/report": self._report,
+            "/trend": self._trend,
             "/api/runs": self._list,
             "/api/baselines": self._baselines,
             "/api/index": self._index,
@@ -133,12 +139,34 @@ class ViewSite:
         shown = names[:MOST_ON_BOARD]
         some = f"the newest {len(shown)} of {len(names)}" if len(shown) < len(names) else ""
         says = some or f"{len(shown)} of {pluralize(len(having), 'run')}"
-        choices = [(NEWEST, _address(suite=suite)), (ALL, _address(suite=suite, runs="all"))]
+        choices = [(NEWEST, _address("/leaderboard", suite=suite))]
+        choices += [(ALL, _address("/leaderboard", suite=suite, runs="all"))]
         choices += [(PICKED, "")] if choice == PICKED else []
-        others = [(name, _address(suite=name)) for name in suites]
+        others = [(name, _address("/leaderboard", suite=name)) for name in suites]
         board = self._board(suite, shown, is_newest=choice == NEWEST)
-        chosen = LeaderboardChoice(suite, others, choice, choices, says)
+        chosen = SuiteChoice(suite, others, choice, choices, says)
         return _page_reply(leaderboard_page(board, str(self._runs.results), chosen))
+
+    def _trend(self, request: ViewRequest) -> ViewReply:
+        folders = whole_runs(self._runs.results)
+        suites = suite_names(folders)
+        suite = request.query.get("suite", suites or [""])[0]
+        if suites and suite not in suites:
+            raise UsageMistake(f"no run has the suite {suite!r}")
+        last = request.query.get("last", [TREND_RUNS[0]])[0]
+        if last not in TREND_RUNS:
+            raise UsageMistake(f"last={last}: expected one of {', '.join(TREND_RUNS)}")
+        choices = [(f"last {each} runs", _address("/trend", suite=suite, last=each)) for each in TREND_RUNS]
+        others = [(name, _address("/trend", suite=name, last=last)) for name in suites]
+        chosen = SuiteChoice(
+            suite, others, f"last {last} runs", choices, "" if suites else "There are no runs yet."
+        )
+        trends = [trend_of(last_runs(folders, suite, int(last)), suite)] if suites else []
+
+        def link(run: str) -> str:
+            return _address("/report", side=side_text("run", run))
+
+        return _page_reply(served_trend(trends, link, str(self._runs.results), chosen))
 
     def _board(self, suite: str, names: Sequence[str], *, is_newest: bool) -> Mapping[str, Any] | None:
         """Give the leaderboard of a suite over runs, which are named the newest first."""
@@ -181,8 +209,8 @@ def _newest_of_each_model(names: Sequence[str], headers: Mapping[str, RunHeader]
     return chosen
 
 
-def _address(**query: str) -> str:
-    return f"/leaderboard?{urlencode(query)}"
+def _address(path: str, **query: str) -> str:
+    return f"{path}?{urlencode(query)}"
 
 
 def _page_reply(page: ServedPage) -> ViewReply:

@@ -167,7 +167,7 @@ def page_html(index: Fields, boards: Sequence[Leaderboard]) -> str:
         boards=[table for board in boards for table in _tables(board)],
         figure=format_figure,
         ends=format_ends,
-        style=style + page_file("served/live.css") if index["live"] else style,
+        style=style + page_file("served/head.css") + page_file("served/live.css") if index["live"] else style,
         script=script,
         policy=page_policy(script, may_ask=bool(index["live"])),
         # HTML looks for `</script` and `<!--` in a script of any type; JSON has an escape for `<`.

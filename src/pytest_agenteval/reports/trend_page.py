@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -66,13 +66,19 @@ def write_trend_page(path: Path, trends: Sequence[Trend]) -> None:
         beside.write_bytes(trend_page(trends).encode(errors="backslashreplace"))
 
 
-def trend_page(trends: Sequence[Trend], link: RunLink | None = None) -> str:
-    """Give the page as HTML; runs lead to where ``link`` says, and nowhere without it."""
+def trend_page(
+    trends: Sequence[Trend], link: RunLink | None = None, nav: Mapping[str, Any] | None = None
+) -> str:
+    """Give the page as HTML; runs lead to where ``link`` says, and nowhere without it.
+
+    ``nav`` leads to other pages, suites and numbers of runs, where a server has them.
+    """
     names = [trend.suite for trend in trends]
     title = f"Trend of {names[0]}" if len(names) == 1 else f"Trend of {len(names)} suites"
     template = page_environment().get_template("trend.html.jinja")
     suites = [_suite(trend, link) for trend in trends]
-    return template.render(title=title, suites=suites, style=page_file("kit.css") + page_file("trend.css"))
+    style = page_file("kit.css") + page_file("trend.css") + (page_file("served/head.css") if nav else "")
+    return template.render(title=title, suites=suites, style=style, nav=nav)
 
 
 def _suite(trend: Trend, link: RunLink | None) -> Fields:

@@ -14,14 +14,17 @@ from pytest_agenteval.reports.html_report import (
     page_policy,
     script_of,
 )
+from pytest_agenteval.reports.trend import Trend
+from pytest_agenteval.reports.trend_page import RunLink, trend_page
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
-PAGES = (("Runs", "/"), ("Leaderboard", "/leaderboard"))
+PAGES = (("Runs", "/"), ("Leaderboard", "/leaderboard"), ("Trend", "/trend"))
+NO_FRAME = "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 SHARED_SCRIPTS = ("vendor/preact-htm.js", "text.js", "served/ask.js", "served/pace.js", "served/picks.js")
 
 
-class LeaderboardChoice(NamedTuple):
-    """Which suite and runs a leaderboard shows, and the addresses of others; ``says`` tells what is shown."""
+class SuiteChoice(NamedTuple):
+    """Which suite and runs a page shows, and the addresses of others; ``says`` is a remark on the runs."""
 
     suite: str
     suites: Sequence[tuple[str, str]]
@@ -47,7 +50,7 @@ def runs_page(document: Mapping[str, Any]) -> ServedPage:
     return _page("runs.html.jinja", "served/runs.js", "Runs", document["results"], data=document)
 
 
-def leaderboard_page(board: Mapping[str, Any] | None, place: str, choice: LeaderboardChoice) -> ServedPage:
+def leaderboard_page(board: Mapping[str, Any] | None, place: str, choice: SuiteChoice) -> ServedPage:
     """Give the page of a leaderboard, of which None says that nothing is on it."""
     data = {"board": board}
     return _page(
@@ -60,7 +63,7 @@ def _page(template: str, own_script: str, page: str, place: str, **shown: Any) -
     data = KNOWN_SECRETS.value(shown.pop("data"))
     # HTML looks for `</script` and `<!--` in a script of any type; JSON has an escape for `<`.
     data_json = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
-    style = page_file("kit.css") + page_file("served/view.css")
+    style = page_file("kit.css") + page_file("served/head.css") + page_file("served/view.css")
     shared = {"style": style, "script": script, "pages": PAGES, "page": page, "place": place}
     text = page_environment().get_template(template).render(data=data, data_json=data_json, **shared, **shown)
     return ServedPage(text, served_policy(script))
@@ -71,3 +74,10 @@ def served_report(index: Mapping[str, Any]) -> ServedPage:
     return ServedPage(
         page_html(dict(index), ()) + "</body>\n</html>\n", served_policy(script_of(LIVE_SCRIPTS))
     )
+
+
+def served_trend(trends: Sequence[Trend], link: RunLink, place: str, choice: SuiteChoice) -> ServedPage:
+    """Give the page of suites over time, whose runs lead to their reports; it runs no script."""
+    nav = {"pages": PAGES, "page": "Trend", "place": place, **choice._asdict()}
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; {NO_FRAME}"
+    return ServedPage(trend_page(trends, link, nav), policy)
