@@ -406,7 +406,8 @@ def leaderboard_tables(board: Leaderboard) -> Iterator[ReportTable]:
         return
     yield _by_group(board)
     rows = [row for row in board.standings if row.scorecard]
-    for name in group_names(rows):
+    titles = group_titles(rows)
+    for name in titles:
         # A newer version of a benchmark may have a group that older runs lack.
         groups = _groups(rows, name)
         decided = [group for group in groups if group]
@@ -422,7 +423,7 @@ def leaderboard_tables(board: Leaderboard) -> Iterator[ReportTable]:
             for side in (attrgetter("metrics"), attrgetter("beside"))
         )
         figures = _metric_columns([group.total if group else None for group in groups])
-        yield ReportTable(name, "model", row_names(rows), ((*figures, *own), beside))
+        yield ReportTable(titles[name], "model", row_names(rows), ((*figures, *own), beside))
 
 
 def board_lines(boards: Iterable[Leaderboard], width: int) -> Iterator[StyledLine]:
@@ -431,9 +432,10 @@ def board_lines(boards: Iterable[Leaderboard], width: int) -> Iterator[StyledLin
 
 def _by_group(board: Leaderboard) -> ReportTable:
     rows = board.standings
+    titles = group_titles(rows)
     groups = tuple(
-        _column(name, [group.total if group else None for group in _groups(rows, name)])
-        for name in group_names(rows)
+        _column(title, [group.total if group else None for group in _groups(rows, name)])
+        for name, title in titles.items()
     )
     # The first column is what rows are ordered by: the total, or the score where a benchmark has no total.
     figure = next((row.total.name for row in rows if row.total), "")
@@ -448,7 +450,12 @@ def _by_group(board: Leaderboard) -> ReportTable:
         TableColumn("95 %", tuple(intervals)),
         TableColumn("trials", tuple(trials_cell(row.view.total) for row in rows)),
     )
-    notes = (*scorecard_notes(rows), *board_remarks(board))
+    # Two figures of one name would be taken for the same.
+    same = [(name, title) for name, title in titles.items() if title != name]
+    note = [
+        f"{title} is made of its metrics, bucket {name} of its trials' scores" for name, title in same[:1]
+    ]
+    notes = (*note, *scorecard_notes(rows), *board_remarks(board))
     return _board_table(board, "model", row_names(rows), (columns, groups), notes)
 
 
@@ -471,8 +478,16 @@ def _board_table(
     return ReportTable(title, head, names, groups, tuple(map(TableNote, notes)), tuple(caveats))
 
 
-def group_names(rows: Sequence[LeaderboardRow]) -> Iterable[str]:
-    return dict.fromkeys(group.name for row in rows if row.scorecard for group in row.scorecard.groups)
+def group_titles(rows: Sequence[LeaderboardRow]) -> dict[str, str]:
+    """Give the title of each group: its name, after the benchmark's word where a bucket has the same name."""
+    words = {
+        group.name: row.scorecard.group_word
+        for row in rows
+        if row.scorecard
+        for group in row.scorecard.groups
+    }
+    buckets = {bucket.name for row in rows for bucket in row.view.rows}
+    return {name: f"{word} {name}" if name in buckets else name for name, word in words.items()}
 
 
 def _groups(rows: Sequence[LeaderboardRow], name: str) -> list[MetricGroup | None]:

@@ -15,7 +15,7 @@ from pytest_agenteval.reports.leaderboard import (
     format_marked,
     format_metric,
     format_total,
-    group_names,
+    group_titles,
     metric_named,
     row_names,
     scorecard_notes,
@@ -99,9 +99,9 @@ def _part_cell(row: LeaderboardRow, name: str) -> Cell:
 def _group_columns(board: Leaderboard) -> Iterator[Fields]:
     rows = board.standings
     if board.has_scorecard:
-        for name in group_names(rows):
+        for name, title in group_titles(rows).items():
             groups = [row.scorecard.group(name) if row.scorecard else None for row in rows]
-            yield _column(name, "group", (_metric(group.total if group else None) for group in groups))
+            yield _column(title, "group", (_metric(group.total if group else None) for group in groups))
         return
     # Runs of different versions of a suite may have different buckets.
     for name in dict.fromkeys(bucket.name for row in rows for bucket in row.view.rows):
@@ -134,7 +134,7 @@ def _tokens_text(tokens: Figure) -> str:
 
 def _group_tables(rows: Sequence[LeaderboardRow]) -> Iterator[Fields]:
     """Give the metrics of each level: what its value is made of, then what stands beside it."""
-    for name in group_names(rows):
+    for name, title in group_titles(rows).items():
         groups = [row.scorecard.group(name) if row.scorecard else None for row in rows]
         decided = [group for group in groups if group]
         if not any(metric.tasks for group in decided for metric in (group.total, *group.beside)):
@@ -150,7 +150,7 @@ def _group_tables(rows: Sequence[LeaderboardRow]) -> Iterator[Fields]:
             for metric in dict.fromkeys(each.name for group in decided for each in of_group(group)):
                 found = (metric_named(metric, of_group(group)) if group else None for group in groups)
                 columns.append(_column(metric, block, map(_metric, found)))
-        yield {"name": name, "columns": columns}
+        yield {"name": title, "columns": columns}
 
 
 def _own_metrics(group: MetricGroup) -> Sequence[Metric]:
