@@ -21,7 +21,7 @@ from pytest_agenteval.reports.trial_search import TranscriptSearch, TranscriptTe
 from pytest_agenteval.reports.trial_view import judges_disagree
 from pytest_agenteval.reports.view_pages import PAGES
 from pytest_agenteval.store.journal_entry import JournalEntry
-from pytest_agenteval.store.notes import Note, change_notes, now
+from pytest_agenteval.store.notes import Note, now, write_note
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.errors import AgentEvalError, UsageMistake
 
@@ -199,7 +199,7 @@ class ViewedReport:
             raise UsageMistake("a baseline has figures alone: its trials have no notes")
         note = Note(now() if looked_at else "", comment.strip(), trial.entry.attempt)
         key = trial.entry.key
-        written = change_notes(trial.run.folder, [key], lambda key, before: note)[key]
+        written = write_note(trial.run.folder, key, note)
         return {"looked_at": written.looked_at, "comment": written.comment}
 
 
