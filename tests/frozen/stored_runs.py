@@ -88,6 +88,7 @@ COMMAND = re.compile(
 )
 """Commands that read stored runs; other verbs want files that a page's reader has, or send something."""
 
+MOMENT = re.compile(r"looked at \d{4}-\d\d-\d\d \d\d:\d\d")
 ISLAND = re.compile(r'<script type="application/json" id="index">(.*?)</script>', re.DOTALL)
 
 
@@ -152,7 +153,8 @@ def pages(scratch: Scratch) -> dict[str, str]:
         lines = [re.sub(r"\b(OLD|NEW|RUN)\b", lambda word: RUNS[word[0]], line) for line in shown]
         parts = [f"$ {line}\n{agenteval(folder, *shlex.split(line, comments=True)[1:])}" for line in lines]
         if parts:
-            texts[f"{page.stem}.txt"] = placed("\n\n".join(parts), folder)
+            shown_text = re.sub(MOMENT, "looked at MOMENT", "\n\n".join(parts))
+            texts[f"{page.stem}.txt"] = placed(shown_text, folder)
     return texts
 
 
