@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pytest_agenteval.compare.baseline_file import baseline_text, find_compared_run
+from pytest_agenteval.compare.baseline_file import baseline_text, read_baseline
 from pytest_agenteval.compare.resource_figures import (
     part_wall,
     resource_figures,
@@ -94,7 +94,7 @@ def test_a_baselines_file_knows_what_trials_took_and_nothing_of_turns(tmp_path: 
     """It has tokens, cost and seconds; replies are not counted in it, which is not the same as none."""
     stored = store_run(tmp_path, [ran("a", 0, 2.0, transcript=asks(1.0))])
     (tmp_path / "b.json").write_text(baseline_text(stored.header, stored.entries), encoding="utf-8")
-    figures = resource_figures(find_compared_run(tmp_path, str(tmp_path / "b.json")).entries)
+    figures = resource_figures(read_baseline(tmp_path / "b.json").entries)
     assert (figures.tokens, figures.cost, figures.seconds) == (Figure(12), Figure(0.5), Figure(2.0))
     assert (figures.wall.known_part, figures.turns.unknown, figures.turns.p50) == (None, 1, None)
 

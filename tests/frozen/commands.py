@@ -46,6 +46,8 @@ CHANGING: tuple[tuple[str, str], ...] = (
     (r"\b\d{8}-\d{6}(?:-[a-z_-]+)?-[0-9a-f]{4}\b", "RUN"),
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|\+00:00)?", "MOMENT"),
     (r" *\b\d+(?:\.\d+)?(?:e-\d+)? s\b", " ? s"),
+    # Two times may be equal, and then no change is shown.
+    (r"(wall|agents) \? s(?: -> \? s)?(?: \((?:[+-][\d.]+ %|\d+ times)\))?", r"\1 ? s"),
     (r" in \d+\.\d+s\b", " in ?s"),
     (r"(?m)^=+ (.+?) =+$", r"== \1 =="),
     (r"(?m)^-+ generated (.+?) -+$", r"-- generated \1 --"),

@@ -40,7 +40,7 @@ MISSED = trial(
 REASON = "limit reached: steps; card_must_contain 0.50: card lacks 'May': March"
 EXPLAINED = f"""\
 score 0.50: {REASON}
-  card_template_choice  0.50 (needs 0.50)
+  card_template_choice  0.50, needs 0.50
   card_must_contain     0.50  1 of 2 checks failed
     no: card contains 'May'
       expected: May
@@ -66,7 +66,7 @@ def test_what_was_measured_past_the_scale_stands_beside_the_score() -> None:
     """A score of 0 hides how far below it a measure lies."""
     rate = Grade("rate", 0.0, "9 repeats", threshold=0.5, unclamped=-8.0)
 
-    line = "  rate  0.00 (measured -8.00) (needs 0.50)  9 repeats"
+    line = "  rate  0.00 (measured -8.00), needs 0.50  9 repeats"
     assert line in explain_trial(trial("a", 1, 0.0, grades=(rate,)))
 
 
@@ -124,7 +124,7 @@ def test_the_short_reason_names_the_grade_furthest_below_its_threshold() -> None
 
     assert short_reason(trial("a", 1, 0.6, grades=(near, far))) == "score 0.60: far 0.70: f"
     assert short_reason(trial("a", 1, 0.6, grades=(far, heavy))) == "score 0.60: heavy 0.70: h"
-    assert short_reason(trial("a", 1, 0.6, grades=(near,))) == "score 0.60: near 0.50 (needs 0.60): n"
+    assert short_reason(trial("a", 1, 0.6, grades=(near,))) == "score 0.60: near 0.50, needs 0.60: n"
 
 
 def test_the_short_reason_of_a_pass_is_its_score() -> None:

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from pytest_agenteval.compare.scoring.intervals import quantile
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import Figure, Usage, cost_figure, token_figure
+from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.journal_entry import JournalEntry, StartedAttempt, group_of
 from pytest_agenteval.store.run_folder import RunHeader
 
@@ -167,9 +168,19 @@ def turn_times(entries: Sequence[JournalEntry]) -> TurnTimes:
     replies = list(map(_ASKS, entries))
     is_known = None not in replies and list(map(len, map(_TURN_SECONDS, entries))) == replies
     unknown = 0 if is_known else len([entry for entry in entries if not entry.turns_known])
-    if unknown or not seconds:
-        return TurnTimes(len(seconds), unknown)
-    return TurnTimes(len(seconds), 0, quantile(seconds, 0.5), quantile(seconds, 0.95))
+    return _turn_times(seconds, unknown)
+
+
+def trial_turns(trial: Trial) -> TurnTimes:
+    """Give the times of a trial's replies."""
+    seconds, asks = sorted(trial.transcript.turn_seconds), trial.usage.asks
+    return _turn_times(seconds, int(asks is None or len(seconds) < asks))
+
+
+def _turn_times(ordered: Sequence[float], unknown: int) -> TurnTimes:
+    if unknown or not ordered:
+        return TurnTimes(len(ordered), unknown)
+    return TurnTimes(len(ordered), 0, quantile(ordered, 0.5), quantile(ordered, 0.95))
 
 
 def run_wall(header: RunHeader) -> Figure:

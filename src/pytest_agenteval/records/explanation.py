@@ -153,10 +153,14 @@ def grade_lines(trial: _EndedTrial) -> Iterator[str]:
 
 
 def _score(grade: Grade) -> str:
-    """Write a score, the measured value if it is outside of 0..1, and the threshold if it is not 1."""
+    """Write a score, the measured value if it is outside of 0..1, and what it needs if that is not 1."""
     past = f" (measured {format_figure(grade.unclamped)})" if grade.unclamped is not None else ""
-    below = f" (needs {format_figure(grade.threshold)})" if grade.threshold != 1.0 else ""
-    return format_figure(grade.score) + past + below
+    return format_figure(grade.score) + past + needs_text(grade.threshold)
+
+
+def needs_text(threshold: float) -> str:
+    """Write behind a score which score is enough: ``0.38, needs 0.60``; nothing where only 1 is."""
+    return f", needs {format_figure(threshold)}" if threshold != 1.0 else ""
 
 
 def _main_reason(grade: Grade) -> str:

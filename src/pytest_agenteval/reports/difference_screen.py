@@ -12,6 +12,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from pytest_agenteval.records.evidence import Check
+from pytest_agenteval.reports.resource_text import change_texts
 from pytest_agenteval.reports.text_difference import Run, compare_texts, fold_runs
 from pytest_agenteval.reports.trial_difference import (
     RESULT,
@@ -41,7 +42,6 @@ from pytest_agenteval.reports.trial_screen import (
     labelled,
     message_lines,
     more_line,
-    resource_facts,
     section,
     who_facts,
 )
@@ -90,8 +90,10 @@ def difference_lines(
     for line in wrap(f"{endings}  {names}", detail.width):
         yield StyledLine(line, ending_style(new))
     for side, view, place in zip(("old", "new"), (old, new), places, strict=True):
-        facts = (side, *who_facts(view, place), *resource_facts(view))
+        facts = (side, *who_facts(view, place))
         yield from map(StyledLine, flow(facts, detail.width, INDENT))
+    took = change_texts(old.resources, new.resources)
+    yield from map(StyledLine, flow(took, detail.width, INDENT))
     what = ", ".join(found.made_of) or "nothing that a trial is made of"
     yield from wrapped_lines(f"differs: {what}", detail.width, "bold")
     yield from section("grades", _grade_lines(old, new, found, detail))

@@ -11,8 +11,8 @@ from pytest_agenteval.reports.tables import markdown_rows
 from pytest_agenteval.text.formatting import NOT_KNOWN, format_duration
 
 ARROW = " -> "
-LEAST_TURN_S = 0.001
-"""Replies from recordings may take less: their times say nothing."""
+LEAST_TURN_S = 0.02
+"""Replies from recordings take less, and no model does: such times are not shown."""
 
 SHORT_S = 0.1
 """Below it, times of turns are written in milliseconds."""
@@ -56,7 +56,7 @@ def _seconds(seconds: Figure) -> str:
 
 
 def change_texts(old: ResourceFigures, new: ResourceFigures) -> list[str]:
-    """Write each figure of both sides with its change: ``wall 52.0 s -> 48.1 s (-7 %)``."""
+    """Write each figure of both sides with its change: ``wall 52.0 s -> 48.1 s (-7 %)``; equal ones once."""
     texts = []
     for title, before, after, by in _changes(old, new):
         change = f"{ARROW}{after}{f' ({by})' if by else ''}" if before != after else ""

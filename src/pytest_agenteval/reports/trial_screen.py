@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from pytest_agenteval.records.explanation import check_sides, failed_checks
+from pytest_agenteval.records.explanation import check_sides, failed_checks, needs_text
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import (
     NO_USAGE,
@@ -19,6 +19,7 @@ from pytest_agenteval.records.transcript import (
 )
 from pytest_agenteval.records.trial import TapeCounts
 from pytest_agenteval.reports.conversation import CallView, MessageView
+from pytest_agenteval.reports.resource_text import turn_cell
 from pytest_agenteval.reports.trial_view import ROUTINE_EVENTS, FileChange, GradeView, Hunk, TrialView
 from pytest_agenteval.store.notes import NO_NOTE, Note
 from pytest_agenteval.text.errors import ELAPSED_MORE
@@ -339,7 +340,8 @@ def grade_lines(grade: GradeView, detail: Detail) -> Iterator[StyledLine]:
     """Give one grade: score, failed checks with what was expected and found, votes with their reasons."""
     failed = failed_checks(grade.checks)
     style: Style = "yellow" if grade.passed is None else "dim" if grade.passed else "red"
-    head = f"{INDENT}{one_line(grade.grader, MOST_GRADER_NAME)}  {_score(grade)}{_grade_settings(grade)}"
+    head = f"{INDENT}{one_line(grade.grader, MOST_GRADER_NAME)}  {_score(grade)}"
+    head += ("" if grade.score is None else needs_text(grade.threshold)) + _grade_settings(grade)
     if failed:
         head += f"  {len(failed)} of {pluralize(len(grade.checks), 'check')} failed"
     yield from (StyledLine(line, style) for line in wrap(head, detail.width))
@@ -378,7 +380,9 @@ def _score(grade: GradeView) -> str:
 
 
 def _grade_settings(grade: GradeView) -> str:
-    parts = [f"needs {format_figure(grade.threshold)}"] if grade.threshold != 1.0 else []
+    # Behind a score it stands without brackets.
+    is_open = grade.score is None and grade.threshold != 1.0
+    parts = [f"needs {format_figure(grade.threshold)}"] if is_open else []
     parts += [f"weight {grade.weight:g}"] if grade.weight != 1.0 else []
     parts += ["required"] if grade.required else []
     return f" ({', '.join(parts)})" if parts else ""
@@ -468,11 +472,19 @@ def resource_facts(view: TrialView) -> Iterator[str]:
     # The limit counts the agent's own time. It is shown only where waiting and retries took notably more.
     charged = view.seconds - view.uncharged_seconds
     part = f" (limit counts {format_duration(charged)})" if view.seconds > charged * ELAPSED_MORE else ""
-    yield f"{format_duration(view.seconds)}{part}"
+    if view.wall_seconds is not None:
+        yield f"wall {format_duration(view.wall_seconds)}"
+    yield f"agent {format_duration(view.seconds)}{part}"
     usage = view.usage
     if usage != NO_USAGE:
         yield format_tokens(token_figure(usage))
         yield format_cost(cost_figure(usage))
+    if cell := turn_cell(view.turns):
+        yield (
+            f"{pluralize(view.turns.count, 'turn')} p50/p95 {cell}"
+            if view.turns.p50
+            else "turn times unknown"
+        )
     if view.judging.asks:
         judging = view.judging
         yield f"judges: {format_tokens(token_figure(judging))}, {format_cost(cost_figure(judging))}"

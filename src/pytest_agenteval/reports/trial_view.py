@@ -10,11 +10,20 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import ValidationError
 
+from pytest_agenteval.compare.resource_figures import ResourceFigures, TurnTimes, trial_turns
 from pytest_agenteval.records.evidence import Check, FileText, Grade, Outcome, Tree
 from pytest_agenteval.records.explanation import ending_reason, short_reason
 from pytest_agenteval.records.plan import Split, own_label
 from pytest_agenteval.records.record import Document, FrozenValue, from_builtins
-from pytest_agenteval.records.transcript import PROMPT_READ, Event, Usage, used_other_models
+from pytest_agenteval.records.transcript import (
+    PROMPT_READ,
+    Event,
+    Usage,
+    cost_figure,
+    sum_figures,
+    token_figure,
+    used_other_models,
+)
 from pytest_agenteval.records.trial import Digests, Ending, TapeCounts, Trial
 from pytest_agenteval.reports.conversation import MessageView, make_view, message_views
 from pytest_agenteval.reports.run_view import acting_model
@@ -218,6 +227,21 @@ class TrialView(FrozenValue, frozen=True):
     split: Split | None = None
     asks: tuple[AskView, ...] = ()
     marks: TrialMarks = TrialMarks({}, "", ())
+    wall_seconds: float | None = None
+    turns: TurnTimes = TurnTimes()
+
+    @property
+    def resources(self) -> ResourceFigures:
+        """What the trial took, as a run's figures are written."""
+        # Of a trial whose process died nothing is known.
+        seconds = None if self.usage.asks is None and not self.seconds else self.seconds
+        return ResourceFigures(
+            sum_figures([self.wall_seconds]),
+            token_figure(self.usage),
+            cost_figure(self.usage),
+            sum_figures([seconds]),
+            self.turns,
+        )
 
 
 def judges_disagree(grades: Iterable[Grade]) -> bool:
@@ -288,6 +312,7 @@ def trial_view(trial: Trial) -> TrialView:
         "events": trial.transcript.events,
         "asks": tuple(make_view(AskView, ask) for ask in trial.transcript.asks),
         "marks": _marks(trial, state),
+        "turns": trial_turns(trial),
     }
     return make_view(TrialView, trial, **own)
 

@@ -89,6 +89,7 @@ TRIAL = Trial(
     limit="steps (12)",
     started_at="",
     seconds=2.6,
+    wall_seconds=3.9,
     tool_tape=TapeCounts(1, 1, 0),
     output="searching ...",
 )
@@ -109,6 +110,7 @@ BETTER = replace(
             Message("assistant", QUESTION, turn=2),
         ),
         CALLS[:1],
+        (Ask(1, 0.0, 0.4, Usage(900, 40, asks=1)), Ask(2, 1.2, 1.9, Usage(900, 50, asks=1))),
         usage=Usage(1800, 90, cost_usd=0.004, asks=2, attempts=2),
     ),
     outcome=Outcome(
@@ -116,6 +118,8 @@ BETTER = replace(
     ),
     digests=Digests(input="i", prompt="p2", model="m2", ruler="r"),
     limit="",
+    seconds=2.0,
+    wall_seconds=2.1,
 )
 
 

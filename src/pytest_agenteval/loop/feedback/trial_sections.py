@@ -19,7 +19,7 @@ from typing import Any
 from pytest_agenteval.graders.grader_settings import cut
 from pytest_agenteval.loop.feedback.content import FirstWrong, Section, SectionKind, TrialFeedback
 from pytest_agenteval.records.evidence import Check
-from pytest_agenteval.records.explanation import failed_checks
+from pytest_agenteval.records.explanation import failed_checks, needs_text
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import PROMPT_READ
 from pytest_agenteval.reports.conversation import CallView, MessageView
@@ -452,7 +452,8 @@ def _check_lines(view: TrialView) -> Iterator[str]:
         if grade.passed is not False:
             continue
         failed = failed_checks(grade.checks)
-        head = f"{one_line(grade.grader, MOST_MARK)} {format_figure(grade.score)}"
+        needs = needs_text(grade.threshold)
+        head = f"{one_line(grade.grader, MOST_MARK)} {format_figure(grade.score)}{needs}"
         if not failed and not grade.votes:
             yield f"{head}: {one_line(grade.rationale, MOST_CHECK_SIDE) or 'no reason given'}"
         before = ""

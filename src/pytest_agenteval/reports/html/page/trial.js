@@ -60,7 +60,7 @@ function Grade({grade}) {
   return html`<article class="grade ${kind}">
     <header><h3>${plain(grade.grader)}</h3> <span class="state ${kind}">${state}</span>
       <span class="number">${grade.score === null ? plain(grade.undecided).replaceAll('_', ' ') : figure(grade.value ?? grade.score)}
-        ${grade.score !== null && html`<span class="dim"> needs ${figure(grade.threshold)}</span>`}</span>
+        ${grade.score !== null && html`<span class="dim">, needs ${figure(grade.threshold)}</span>`}</span>
       ${grade.weight !== 1 && html`<span class="dim">weight ${String(grade.weight)}</span>`}</header>
     ${rationale && html`<${Text} value=${rationale} kind="prose" />`}
     ${missed.length > 0 && html`<${Checks} checks=${missed} />`}
