@@ -41,8 +41,9 @@ def test_runs_are_listed_newest_first(
     title, head, second, other, first = printed_table(capsys)
 
     assert title == ["2 runs in .agenteval/runs, newest first"]
-    assert head == ["run", "started", "suite", "model", "score", "95 %", "trials", "cost", "exit"]
-    assert first[2:] == ["greetings", "scripted", "1.00", "-", "2 of 2", "-", "0"]
+    assert head == ["run", "started", "suite", "model", "score", "95 %", "trials", "cost", "wall", "exit"]
+    assert first[8].endswith(" s")
+    assert first[2:] == ["greetings", "scripted", "1.00", "-", "2 of 2", "-", first[8], "0"]
     assert [*second[2:4], second[-1]] == ["greetings", "scripted", "1"]
     assert other[:2] == ["greetings", "nop"]
     results = pytester.path / ".agenteval" / "runs"
@@ -118,7 +119,7 @@ def test_the_newest_20_are_listed_and_as_many_as_are_asked_for(
     assert (title, len(some)) == ([f"25 runs in {tmp_path}, newest first, 20 of 25 (--all, -n)"], 20)
     assert len(rows("-n", "3")) == 2 + 3
     assert len(rows("--all")) == 2 + 25
-    assert some[0][4:] == ["0.58", "-", "5 of 6", "-", "not ended"]
+    assert some[0][4:] == ["0.58", "-", "5 of 6", "-", "-", "not ended"]
     with pytest.raises(SystemExit):
         main(["runs", "-n", "0"])
 

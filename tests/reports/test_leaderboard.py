@@ -111,7 +111,7 @@ def test_groups_and_total_are_drawn_under_the_names_that_the_benchmark_gives_the
     assert lines[2].split() == ["rules", "0.56*", "-", "2", "of", "2", "0.75", "0.38*"]
     assert lines[3].split() == ["other", "-", "-", "1", "of", "1", "1.00", "-"]
     assert "  index = 0.5 x pace + 0.5 x care" in lines
-    assert "  other: no index, nothing is decided in care" in lines
+    assert "  other: no index, nothing is decided in category care" in lines
     assert "  rules: a made-up benchmark" in lines
     care = lines.index("care")
     assert lines[care + 1].split() == ["model", "value", "95", "%", "tasks", "tidy", "kind", "sure"]
@@ -123,11 +123,11 @@ def test_one_model_has_one_line_or_the_whole_scorecard(tmp_path: Path) -> None:
     run = two_runs(tmp_path)[1]
 
     (brief,) = (line.text for line in scorecard_lines(run, [SAMPLE], 120, whole=False))
-    assert brief == "s index -: lacks care (nobody looked)"
+    assert brief == "s index -: lacks category care (nobody looked)"
     whole = [line.text for line in scorecard_lines(run, [SAMPLE], 120, whole=True)]
     assert whole[0] == "categories of s with other"
     assert whole[1].split() == ["category", "value", "95", "%", "tasks"]
-    assert "  no index: nothing is decided in care" in whole
+    assert "  no index: nothing is decided in category care" in whole
     assert "metrics of every category, in no category's value" in whole
 
 

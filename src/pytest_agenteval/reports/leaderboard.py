@@ -356,6 +356,8 @@ def _in_brief(standing: LeaderboardRow, scorecard: Scorecard, several: bool) -> 
     lacking = ", ".join(
         f"{name} ({group.reason})" if group and group.reason else name for name, group in missing
     )
+    word = scorecard.group_word if len(missing) == 1 else plural(scorecard.group_word)
+    lacking = f"{word} {lacking}" if missing else ""
     return f"{name} {total.name} {format_total(scorecard)}{between}{f': lacks {lacking}' if lacking else ''}"
 
 
@@ -381,7 +383,7 @@ def _total_notes(scorecard: Scorecard) -> Iterator[str]:
     figure = format_metric(group.total if group else None)
     beside = f"; {total.beside} stands beside it with {figure}" if total.beside else ""
     if total.value is None:
-        yield f"no {total.name}: nothing is decided in {', '.join(total.missing)}{beside}"
+        yield f"no {total.name}: nothing is decided in {_missing(scorecard, total)}{beside}"
         return
     parts = " + ".join(
         f"{part.weight:g} x {part.name} {format_marked(scorecard, part.value, part.groups)}"
@@ -537,6 +539,11 @@ def _bucket_cell(row: LeaderboardRow, name: str) -> str:
     return f"{mean_cell(bucket)}{f' {interval_cell(bucket)}' if bucket.interval else ''}"
 
 
+def _missing(scorecard: Scorecard, total: Total) -> str:
+    word = scorecard.group_word if len(total.missing) == 1 else plural(scorecard.group_word)
+    return f"{word} {', '.join(total.missing)}"
+
+
 def scorecard_notes(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
     """Give the formula of the total, which all rows share, what rows lack for it, and their own notes."""
     total = next((row.total for row in rows if row.total), None)
@@ -550,7 +557,8 @@ def scorecard_notes(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
     named_rows = list(zip(row_names(rows), rows, strict=True))
     for name, row in named_rows:
         if row.total is not None and row.total.missing:
-            yield f"{name}: no {row.total.name}, nothing is decided in {', '.join(row.total.missing)}"
+            missing = _missing(row.scorecard, row.total) if row.scorecard else ""
+            yield f"{name}: no {row.total.name}, nothing is decided in {missing}"
     for name, row in named_rows:
         yield from (f"{name}: {note}" for note in (row.scorecard.notes if row.scorecard else ()))
 

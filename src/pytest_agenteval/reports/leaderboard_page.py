@@ -20,6 +20,7 @@ from pytest_agenteval.reports.leaderboard import (
     row_names,
     scorecard_notes,
 )
+from pytest_agenteval.reports.resource_text import turn_cell, wall_cell
 from pytest_agenteval.reports.scorecard import Metric, MetricGroup
 from pytest_agenteval.reports.suite_tables import interval_cell, judge_caveat, mean_cell, trials_cell
 from pytest_agenteval.text.formatting import NOT_KNOWN
@@ -126,6 +127,10 @@ def _use_columns(rows: Sequence[LeaderboardRow]) -> Iterator[Fields]:
         ]
         yield _column(title, "use", cells)
     yield _column("agents' time", "use", ((format_seconds(use.seconds), use.seconds.value) for use in spent))
+    totals = [row.view.total for row in rows]
+    yield _column("wall", "use", ((wall_cell(total.wall), total.wall.value) for total in totals))
+    turns = [(turn_cell(total.turns) or NOT_KNOWN, total.turns.p50) for total in totals]
+    yield _column("turn p50/p95", "use", turns)
 
 
 def _tokens_text(tokens: Figure) -> str:

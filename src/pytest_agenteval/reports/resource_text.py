@@ -122,6 +122,6 @@ def _by(old: float | None, new: float | None) -> str:
     return f"{percent:+.0f} %" if abs(percent) >= 1 else f"{percent:+.1f} %"
 
 
-def wall_cell(figures: ResourceFigures) -> str:
-    """Write the wall time for a table."""
-    return NOT_KNOWN if figures.wall.known_part is None else format_seconds(figures.wall)
+def wall_cell(wall: Figure) -> str:
+    """Write a wall time for a table."""
+    return NOT_KNOWN if wall.known_part is None else format_seconds(wall)

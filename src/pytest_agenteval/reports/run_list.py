@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from pytest_agenteval import __version__
+from pytest_agenteval.compare.resource_figures import run_wall
 from pytest_agenteval.records.record import NOTHING, Document, FrozenValue
-from pytest_agenteval.records.transcript import format_cost
+from pytest_agenteval.records.transcript import Figure, format_cost
+from pytest_agenteval.reports.resource_text import turn_cell, wall_cell
 from pytest_agenteval.reports.run_view import SuiteView, entries_by_group, suite_views
 from pytest_agenteval.reports.suite_tables import interval_cell, mean_cell
 from pytest_agenteval.reports.tables import ReportTable, TableColumn
@@ -26,7 +28,10 @@ class SuiteFigures(FrozenValue, frozen=True):
     """A suite with one model and variant: its mean score with the ends of its 95 % interval, 0 to 1.
 
     ``ended`` of the ``planned`` trials have an ending. ``tokens`` and ``cost_usd`` are
-    what is known, null where nothing is, without that of ``tokens_untold`` and ``unpriced`` trials.
+    what is known, null where nothing is, without that of ``tokens_untold`` and ``unpriced`` trials; likewise
+    ``seconds`` without ``untimed`` trials, and ``wall_seconds``, in which any of them ran. ``turn_p50`` and
+    ``turn_p95`` are seconds of a model's turn, null where ``turns_untimed`` trials have replies of unknown
+    times.
     """
 
     suite: str
@@ -45,17 +50,29 @@ class SuiteFigures(FrozenValue, frozen=True):
     cost_usd: float | None
     unpriced: int
     seconds: float | None
+    untimed: int
+    wall_seconds: float | None
+    wall_untimed: int
+    turns: int
+    turns_untimed: int
+    turn_p50: float | None
+    turn_p95: float | None
     verdict: StoredVerdict | None
 
 
 class RunFigures(FrozenValue, frozen=True):
-    """A run of the list; see ``ListedRun``. ``exit_status`` is pytest's, null where the run never ended."""
+    """A run of the list; see ``ListedRun``. ``exit_status`` is pytest's, null where the run never ended.
+
+    ``wall_seconds`` is the time in which pytest worked on it, without that of ``wall_untimed`` sessions.
+    """
 
     name: str
     path: str
     started_at: str
     ended_at: str
     exit_status: int | None
+    wall_seconds: float | None
+    wall_untimed: int
     headline: str
     suites: tuple[SuiteFigures, ...]
     odd: tuple[str, ...]
@@ -76,6 +93,7 @@ class SuiteCells(FrozenValue, frozen=True):
     interval: str
     averaged: int
     cost: str
+    turns: str
 
 
 class ListedRun(NamedTuple):
@@ -117,12 +135,15 @@ def listed_run(folder: Path, run: Run | None = None, *, store: bool = True) -> L
     comparison, problem = read_comparison(folder)
     # From the last to the first: where a suite has several verdicts, the first one counts.
     verdicts = {(each.suite, *each.who): each for each in (comparison.verdicts if comparison else ())[::-1]}
+    wall = run_wall(header)
     figures = RunFigures(
         name=folder.name,
         path=str(folder),
         started_at=header.started_at,
         ended_at=header.ended_at,
         exit_status=header.exit_status,
+        wall_seconds=wall.known_part,
+        wall_untimed=wall.unknown,
         headline=comparison.headline if comparison else "",
         suites=tuple(
             # Made by hand, as whole numbers would be read back as fractions.
@@ -176,12 +197,13 @@ def _suite_cells(suite: SuiteView) -> SuiteCells:
         interval=interval_cell(total),
         averaged=total.averaged,
         cost=format_cost(total.spent.cost) if spent else NOT_KNOWN,
+        turns=NOT_KNOWN if total.turns.p95 is None else turn_cell(total.turns) or NOT_KNOWN,
     )
 
 
 def _suite_figures(suite: SuiteView, ended: int) -> dict[str, Any]:
     total = suite.total
-    interval, spent = total.interval, total.spent
+    interval = total.interval
     return {
         "suite": suite.suite,
         "kind": suite.kind,
@@ -194,26 +216,40 @@ def _suite_figures(suite: SuiteView, ended: int) -> dict[str, Any]:
         "planned": max(total.planned, ended),
         "ended": ended,
         "errored": total.errors,
-        "tokens": spent.tokens.known_part,
-        "tokens_untold": spent.tokens.unknown,
-        "cost_usd": spent.cost.known_part,
-        "unpriced": spent.cost.unknown,
-        "seconds": spent.seconds.known_part,
+        **total.resources.to_json(),
     }
+
+
+TURNS = "turn p50/p95"
 
 
 def run_list_table(runs: Sequence[ListedRun], results: str, stored: int) -> ReportTable:
     """Give a row for each suite of each run with each model; a run's name stands in its first row."""
     rows = [row for run in runs for row in _rows(run)]
-    titles = ("started", "suite", "model", "score", "95 %", "trials", "cost", "exit", "verdict")
-    spare = {"started": 1, "95 %": 2, "exit": 3, "cost": 4}
+    titles = (
+        "started",
+        "suite",
+        "model",
+        "score",
+        "95 %",
+        "trials",
+        "cost",
+        TURNS,
+        "wall",
+        "exit",
+        "verdict",
+    )
+    spare = {TURNS: 1, "wall": 2, "started": 3, "95 %": 4, "exit": 5, "cost": 6}
     columns = [
         TableColumn(title, tuple(row[at] for row in rows), spare.get(title, 0))
         for at, title in enumerate(titles, start=1)
     ]
-    # Without a baseline no run has a verdict.
-    if all(cell == NOT_KNOWN for cell in columns[-1].cells):
-        columns.pop()
+    # Without a baseline no run has a verdict, and in runs of offline models nobody knows how long a turn is.
+    columns = [
+        column
+        for column in columns
+        if column.title not in (TURNS, "verdict") or any(cell != NOT_KNOWN for cell in column.cells)
+    ]
     some = f", {len(runs)} of {stored:,} (--all, -n)" if len(runs) < stored else ""
     title = f"{pluralize(stored, 'run')} in {results}, newest first{some}"
     return ReportTable(title, "run", tuple(row[0] for row in rows), (tuple(columns),), names_beside=True)
@@ -223,8 +259,9 @@ def _rows(run: ListedRun) -> Iterator[tuple[str, ...]]:
     figures = run.figures
     name, when = one_line(figures.name, MOST_NAME), format_moment(figures.started_at) or NOT_KNOWN
     status = "not ended" if figures.exit_status is None else str(figures.exit_status)
+    wall = wall_cell(Figure(figures.wall_seconds or 0, figures.wall_untimed))
     if not run.suites:
-        yield name, when, "no trials", *[NOT_KNOWN] * 5, status, NOT_KNOWN
+        yield name, when, "no trials", *[NOT_KNOWN] * 6, wall, status, NOT_KNOWN
     for cells, of_suite in zip(run.suites, figures.suites, strict=True):
         yield (
             name,
@@ -235,10 +272,12 @@ def _rows(run: ListedRun) -> Iterator[tuple[str, ...]]:
             cells.interval,
             f"{cells.averaged:,} of {of_suite.planned:,}",
             cells.cost,
+            cells.turns,
+            wall,
             status,
             verdict_text(of_suite.verdict),
         )
-        name = when = status = ""
+        name = when = status = wall = ""
 
 
 def verdict_text(verdict: StoredVerdict | None) -> str:

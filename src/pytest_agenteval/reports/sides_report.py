@@ -80,7 +80,7 @@ def sides_tables(sides: Sides) -> Iterator[ReportTable]:
             TableColumn("trials", tuple(map(trials_cell, totals)), spare=1),
             TableColumn("tokens", tuple(format_tokens(part.tokens) for part in spent), spare=2),
             TableColumn("cost", tuple(format_cost(part.cost) for part in spent), spare=5),
-            TableColumn("wall", tuple(wall_cell(total.resources) for total in totals), spare=4),
+            TableColumn("wall", tuple(wall_cell(total.wall) for total in totals), spare=4),
         )
         turns = tuple(turn_cell(total.turns) for total in totals)
         if any(turns):

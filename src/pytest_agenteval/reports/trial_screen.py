@@ -480,11 +480,8 @@ def resource_facts(view: TrialView) -> Iterator[str]:
         yield format_tokens(token_figure(usage))
         yield format_cost(cost_figure(usage))
     if cell := turn_cell(view.turns):
-        yield (
-            f"{pluralize(view.turns.count, 'turn')} p50/p95 {cell}"
-            if view.turns.p50
-            else "turn times unknown"
-        )
+        known = f"{pluralize(view.turns.count, 'turn')} p50/p95 {cell}"
+        yield "turn times unknown" if view.turns.p50 is None else known
     if view.judging.asks:
         judging = view.judging
         yield f"judges: {format_tokens(token_figure(judging))}, {format_cost(cost_figure(judging))}"

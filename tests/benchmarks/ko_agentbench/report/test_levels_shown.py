@@ -66,7 +66,7 @@ def test_the_best_composite_comes_first_and_none_last(runs: list[Run]) -> None:
 
     assert [row.view.model for row in leaderboard.standings] == [LONG.name, "gpt", "none"]
     assert [row.value for row in leaderboard.standings] == [0.75, 0.5, None]
-    assert "  none: no composite, nothing is decided in L6" in text(leaderboard)
+    assert "  none: no composite, nothing is decided in level L6" in text(leaderboard)
 
 
 def test_errored_and_planned_trials_are_counted_beside_every_figure(runs: list[Run]) -> None:
@@ -167,7 +167,7 @@ def test_a_level_without_a_value_says_what_it_lacks(tmp_path: Path) -> None:
 
     lines = [line.text for line in scorecard_lines(ko_run(tmp_path, trials), SCORECARDS, 200, whole=False)]
 
-    assert lines == ["ko composite -: lacks L5, L6 (undecided), L7 (needs --agent-judge)"]
+    assert lines == ["ko composite -: lacks levels L5, L6 (undecided), L7 (needs --agent-judge)"]
 
 
 def test_markdown_has_every_column_in_one_table(runs: list[Run]) -> None:
