@@ -27,6 +27,7 @@ from pytest_agenteval.store.run_folder import RunHeader, RunModel, end_run, new_
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 from tests.cli.viewing import Client, Got, side, viewing
+from tests.reports.html.pages import rows_of
 from tests.reports.runs import MIXED, key, store_run, trial
 from tests.store.samples import FULL_TODAY, LONG, TRIALS, file
 
@@ -191,7 +192,8 @@ def test_judges_that_disagree_are_found_without_reading_other_trials(tmp_path: P
     )
     with viewing(tmp_path / "runs") as client:
         found = index(client, side("run", run.name))
-        assert found["trials"]["columns"]["disagree"] == [True, False, False, False]
+        disagree = [row["disagree"] for row in rows_of(found["trials"])]
+        assert disagree == [True, False, False, False]
         assert found["live"]["pending"] == 0
 
 

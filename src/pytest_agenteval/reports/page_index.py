@@ -441,7 +441,7 @@ def _column(values: list[Any]) -> Any:
     """Give values as they are, or the one of all rows, or the different ones with a number for each row."""
     if all(value == values[0] for value in values):
         return {"same": values[0]}
-    if all(value is None or isinstance(value, int | float) for value in values):
+    if all(value is None or type(value) in (int, float) for value in values):
         return values
     numbers: dict[object, int] = {}
     different: list[Any] = []

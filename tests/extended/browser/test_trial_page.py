@@ -74,7 +74,7 @@ def test_calls_are_one_line_and_open(visit: Open, compared: Path) -> None:
     """A call says tool, arguments, result and tape; opened, all of its JSON; a failed one its error."""
     seen = visit(compared, trial_address(NAME))
     seen.until("document.querySelector('.call')")
-    first, second = seen.page.locator(".call").all()
+    first, second = seen.page.locator("details.call").all()
     assert "Read(/notes.md, 40)" in (first.text_content() or "")
     assert first.locator(".tape").text_content() == "played"
     assert "denied read only" in (second.locator("summary").text_content() or "")

@@ -10,15 +10,18 @@ let STAMP = 0;
 const MOST_CHUNKS = 4;
 const chunks = new Map();
 
-// Rows travel as columns: a list of values, one value that all rows have, or numbers of a list of values.
+// Rows travel as columns: a list of values, one value that all rows have, or numbers of a list of values. A row looks
+// its values up there: 20,000 objects with 20 fields each take a tenth of a second to make.
 function rowsOf({rows, columns}) {
-  const readers = Object.entries(columns).map(([name, column]) => [name,
-    Array.isArray(column) ? (at) => column[at] : 'of' in column ? (at) => column.of[column.at[at]] : () => column.same]);
-  return Array.from({length: rows}, (_, at) => {
-    const row = {};
-    for (const [name, read] of readers) row[name] = read(at);
-    return row;
-  });
+  class Row {
+    constructor(number) { this.number = number; }
+  }
+  for (const [name, column] of Object.entries(columns)) {
+    const get = Array.isArray(column) ? function () { return column[this.number]; }
+      : 'of' in column ? function () { return column.of[column.at[this.number]]; } : () => column.same;
+    Object.defineProperty(Row.prototype, name, {get, set(value) { Object.defineProperty(this, name, {value, writable: true}); }});
+  }
+  return Array.from({length: rows}, (_, number) => new Row(number));
 }
 
 function use(index) {
@@ -36,7 +39,6 @@ function use(index) {
   });
   TRIALS.forEach((trial, place) => {
     trial.row = TASKS[trial.task];
-    trial.run = SIDES[trial.side].run;
     trial.row.sides[trial.side].trials.push(place);
   });
   for (const cause of CAUSES) cause.key = shortHash([cause.kind, cause.grader, cause.check, cause.reason].join('\n'));
@@ -104,16 +106,18 @@ const placesByName = kept(() => {
   return places;
 });
 
+const runOf = (place) => SIDES[TRIALS[place].side].run;
+
 // A name is that of the newest run's trial, unless another run is asked for.
 function findTrial(name, run) {
   const places = placesByName().get(name) ?? [];
-  if (run !== null) return places.find((place) => TRIALS[place].run === run) ?? -1;
-  return places.reduce((best, place) => (best < 0 || TRIALS[place].run > TRIALS[best].run ? place : best), -1);
+  if (run !== null) return places.find((place) => runOf(place) === run) ?? -1;
+  return places.reduce((best, place) => (best < 0 || runOf(place) > runOf(best) ? place : best), -1);
 }
 
 function trialAddress(place) {
-  const {name, run} = TRIALS[place];
-  return `${encodeURIComponent(name)}${findTrial(name, null) === place ? '' : `?run=${run}`}`;
+  const {name} = TRIALS[place];
+  return `${encodeURIComponent(name)}${findTrial(name, null) === place ? '' : `?run=${runOf(place)}`}`;
 }
 const trialHash = (place) => `#/t/${trialAddress(place)}`;
 const pairHash = (one, other) => `#/b/${trialAddress(one)}/${trialAddress(other)}`;

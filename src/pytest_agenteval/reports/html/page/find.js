@@ -2,7 +2,7 @@
 
 // ---- in transcripts: chunk after chunk, so that the largest file can be searched, and left at any time
 
-// Characters of lower-cased transcripts that are kept, so that the next search need not unpack them again.
+// Characters of transcripts in lower case that are kept, so that the next search need not unpack them again.
 const MOST_KEPT = 16e6 * Math.min(navigator.deviceMemory ?? 4, 8);
 const keptTexts = new Map();
 let keptCharacters = 0;
@@ -34,6 +34,7 @@ function gather(value, texts) {
   }
 }
 
+// The words of a transcript: what was said and called, how it ended, which files changed.
 function searchText(trial) {
   const texts = [];
   for (const {content, reasoning, calls} of trial.messages) {
@@ -46,22 +47,19 @@ function searchText(trial) {
   for (const {path, hunks} of trial.files) texts.push(path, ...hunks.flatMap(({rows}) => rows.map((row) => row[2] ?? row[1])));
   for (const {kind, text, details} of trial.events) { texts.push(kind, text); gather(details, texts); }
   gather([trial.answer, trial.state, trial.output, trial.log], texts);
-  return texts.join('\n').toLowerCase();
+  return texts.join('\n');
 }
 
+// JSON in lower case is JSON still, and most chunks lack some phrase: they need not be taken apart.
 async function searchChunk(number, places, phrases) {
-  let texts = keptTexts.get(number);
-  if (!texts) {
-    const packed = await chunkText(number);
-    // Where memory is full already, what cannot be in the JSON need not be taken apart.
-    if (keptCharacters >= MOST_KEPT && phrases.some((phrase) => !/["\\\s]/.test(phrase) && !packed.toLowerCase().includes(phrase))) return [];
-    texts = JSON.parse(packed).map(searchText);
-    if (keptCharacters < MOST_KEPT) {
-      keptTexts.set(number, texts);
-      keptCharacters += texts.reduce((sum, text) => sum + text.length, 0);
-    }
+  const text = keptTexts.get(number) ?? (await chunkText(number)).toLowerCase();
+  if (keptCharacters < MOST_KEPT && !keptTexts.has(number)) {
+    keptTexts.set(number, text);
+    keptCharacters += text.length;
   }
-  return places.filter((place) => phrases.every((phrase) => texts[TRIALS[place].at].includes(phrase)));
+  if (phrases.some((phrase) => !/["\\\s]/.test(phrase) && !text.includes(phrase))) return [];
+  const trials = JSON.parse(text).map(searchText);
+  return places.filter((place) => phrases.every((phrase) => trials[TRIALS[place].at].includes(phrase)));
 }
 
 // One search at a time: a newer one, or none, ends it. What was found so far is shown while it goes on.
@@ -85,7 +83,7 @@ async function search(text, again = false) {
     if (!mine()) return;
     if (found) found.forEach((place) => Search.places.add(place)); else Search.unread += places.length;
     Search.done = passed;
-    if (performance.now() - drawn > 200) {
+    if (performance.now() - drawn > 300) {
       draw();
       // Letters typed and clicks come through.
       await new Promise((later) => setTimeout(later));

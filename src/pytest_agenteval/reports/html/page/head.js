@@ -108,7 +108,7 @@ function HeadRuns() {
   const lettered = INDEX.legend.length > 0 && SIDES.length > 1 && new Set(SIDES.map(({run}) => run)).size === SIDES.length;
   const role = (number) => (isPair() && RUNS.length === 2 ? (SIDES[OLD].run === number ? ' old' : ' new') : '');
   return html`<ul class="runs">${RUNS.map((run, number) => html`<li key=${number}>${lettered && html`<b>${plain(SIDES.find((side) => side.run === number)?.label)}</b> `}<code>${plain(run.name)}</code>${role(number)}
-      ${run.started_at && html` <time datetime=${run.started_at}>${plain(run.started_at.slice(0, 16)).replace('T', ' ')}</time>`}${run.notes.map((note) => html` <span class="note">${plain(note)}</span>`)}</li>`)}
+      ${run.started_at && html` <time datetime=${run.started_at}>${plain(run.started_at.slice(0, 16)).replace('T', ' ')}</time>`}${SIDES.length < 3 && run.notes.map((note) => html` <span class="note">${plain(note)}</span>`)}</li>`)}
     ${SIDES.length > 1 && !lettered && INDEX.legend.map((line) => html`<li key=${line}>${plain(line)}</li>`)}</ul>`;
 }
 
@@ -151,5 +151,5 @@ function Head({query}) {
   return html`<p class="kicker">${plain(INDEX.title)} <span class="counts">${plural(countTasks(TASKS), 'task')}, ${plural(TRIALS.length, 'trial')}${SIDES.length > 2 && `, ${SIDES.length} sides`}</span></p>
     <${Headline} />
     ${SIDES.length > 2 ? html`<${SidesTable} query=${query} />` : html`<${FigureStrip} />`}
-    <${HeadRuns} /><${Warnings} /><${Chips} query=${query} /><${Pictures} /><${Basis} />`;
+    <${HeadRuns} /><${Warnings} /><${Chips} query=${query} /><div class="folds"><${Pictures} /><${Basis} /></div>`;
 }

@@ -19,8 +19,8 @@ function newLayout(query) {
   const longest = most(sides), fitting = longest > cells ? cells - 1 : cells;
   const strip = Math.min(longest > cells ? fitting + 1.2 : longest, cells + 1) * 21;
   const height = cards ? 52 + 27 * sides.length : 48;
-  const score = matrix && `${Math.ceil(strip) + 48}px`;
-  const grid = matrix ? `minmax(10rem, 1fr) repeat(${sides.length}, ${score}) 3.7rem${column ? ' 4rem' : ''}`
+  const score = matrix && `${Math.ceil(strip) + (sides.length > 4 ? 42 : 48)}px`;
+  const grid = matrix ? `minmax(9rem, 1fr) repeat(${sides.length}, ${score}) 3.5rem${column ? ' 4rem' : ''}`
     : `minmax(0, 1fr) minmax(5rem, 8.5rem) ${Math.ceil(strip * SIDES.length + (SIDES.length - 1) * 30 + 12)}px 2.9rem${OLD === null ? '' : ' 3.3rem'}${column ? ' 4rem' : ''}`;
   return {sides, matrix, cards, column, cells: fitting, longest, height, grid, wide: matrix && sides.length > 6};
 }
@@ -93,18 +93,19 @@ function Why({task, query, matrix}) {
     ${reason ? html`${sides.length > 1 && html`<b>${sideLabel(side)}</b> `}${oneLine(reason)}` : html`<span class="dim">all checks passed</span>`}</span>`;
 }
 
-function Flag({task, query}) {
-  const flags = mainSides(query).map((side) => [flagOf(task, side), side]).filter(([flag]) => flag);
-  return flags.slice(0, 2).map(([flag, side]) => html`<b class="flag ${flag === 'mended' ? 'good' : 'bad'}" key=${side}>${flag}${SIDES.length > 2 && ` ${sideLabel(side)}`}</b>`);
+function Flag({task, side}) {
+  const flag = flagOf(task, side);
+  return flag && html`<b class="flag ${flag === 'mended' ? 'good' : 'bad'}">${flag}</b>`;
 }
 
-// One side of a task: its trials and their mean; its colour is that of the change from the old side.
+// One side of a task: its trials and their mean; its colour is that of the change from the old side, and bold is
+// what is broken or mended.
 function SideCell({task, side, layout, fits}) {
-  const {score, trials} = task.sides[side], change = changeOf(task, side);
+  const {score, trials} = task.sides[side], change = changeOf(task, side), flag = flagOf(task, side);
   const kind = change > 1e-9 ? 'good' : change !== null && change < -1e-9 ? 'bad' : '';
   return html`<span role="cell" class="of-side"><span class="label line">${sideLabel(side) || plain(SIDES[side].name)}</span>
     ${trials.length ? html`<${Strip} places=${trials} most=${layout.cells} fits=${fits} />` : html`<span class="dim" title="no trials">–</span>`}
-    <span class="number ${kind}" title=${change === null ? undefined : `${signed(change)} from ${sideLabel(OLD)}`}>${trials.length > 0 && figure(score)}</span></span>`;
+    <span class="number ${kind} ${flag}" title=${change === null ? undefined : `${flag && `${flag}: `}${signed(change)} from ${sideLabel(OLD)}`}>${trials.length > 0 && figure(score)}${flag && html`<span class="hidden"> ${flag}</span>`}</span></span>`;
 }
 
 function PairCells({task, query, layout, fits}) {
@@ -124,7 +125,7 @@ function Row({task, number, query, layout, fits}) {
   };
   return html`<div role="row" class="row task ${worstEnding(task, main) ?? ''} ${cards ? 'card' : ''}" aria-rowindex=${number} onClick=${open}>
     <span role="cell" class="what">
-      <span class="line"><${Flag} task=${task} query=${query} /><a class="name" data-row=${task.place} data-place=${worst} href=${trialHash(worst)}>${plain(task.task)}</a></span>
+      <span class="line">${!matrix && html`<${Flag} task=${task} side=${newSide()} />`}<a class="name" data-row=${task.place} data-place=${worst} href=${trialHash(worst)}>${plain(task.task)}</a></span>
       <${Why} task=${task} query=${query} matrix=${matrix && sides.length < 5} /></span>
     ${matrix || cards ? sides.map((side) => html`<${SideCell} key=${side} task=${task} side=${side} layout=${layout} fits=${fits} />`)
       : html`<${PairCells} task=${task} query=${query} layout=${layout} fits=${fits} />`}
