@@ -60,12 +60,12 @@ class Run:
         odd: tuple[str, ...] = (),
         looks: tuple[SuiteLook, ...] = (),
         not_run: tuple[NotRunTrial, ...] = (),
-        texts: TextIndex | None = None,
     ) -> None:
         self.folder, self.header, self.planned = folder, header, planned
         self.entries, self.begun, self.odd = entries, begun, odd
         self.looks, self.not_run = looks, not_run
-        self._texts = texts
+        # Who follows a run that is going on keeps what was found before.
+        self._texts: TextIndex | None = None
 
     @property
     def name(self) -> str:
@@ -240,7 +240,9 @@ def run_of(folder: Path, documents: RunDocuments, journal: Journal, texts: TextI
     header, planned, looks, problems, notes, note_problems = documents
     entries, begun = journal.merged()
     entries, unreadable = with_notes(entries, notes), (*problems, *journal.odd, *note_problems)
-    return Run(folder, header, planned, entries, begun, unreadable, looks, journal.not_run(), texts)
+    run = Run(folder, header, planned, entries, begun, unreadable, looks, journal.not_run())
+    run._texts = texts
+    return run
 
 
 def with_notes(entries: tuple[JournalEntry, ...], notes: Mapping[TrialKey, Note]) -> tuple[JournalEntry, ...]:
