@@ -38,6 +38,7 @@ def written(old: str, new: str) -> str:
     [
         ("I am sorry, it was refunded", "I am glad, it was not refunded",
          "I am [-sorry-]{+glad+}, it was {+not +}refunded"),
+        ("It takes 1.5 s.", "It takes 1,200.5 s.", "It takes [-1.5-]{+1,200.5+} s."),
         ("it was", "it was refunded", "it was{+ refunded+}"),
         ("a\nb\nc\n", "a\nx\nc\n", "a\n[-b-]{+x+}\nc\n"),
         ("order #1234 to Seoul", "order #1235 to Busan", "order #[-1234-]{+1235+} to [-Seoul-]{+Busan+}"),

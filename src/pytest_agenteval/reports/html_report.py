@@ -95,6 +95,8 @@ SCRIPTS = (
     "charts.js",
     "pictures.js",
     "trial.js",
+    "difference.js",
+    "beside.js",
     "find.js",
     "head.js",
     "list.js",
@@ -102,6 +104,8 @@ SCRIPTS = (
     "app.js",
 )
 """Scripts of the page, in the order in which they are one: each uses what stands before it."""
+
+STYLES = ("kit.css", "page.css", "beside.css", "pictures.css")
 
 LIVE_SCRIPTS = (*SCRIPTS[:-1], "served/ask.js", "served/pace.js", "served/live.js", SCRIPTS[-1])
 """Scripts of a page behind which a server stands, of which one asks it; the others ask for nothing."""
@@ -159,7 +163,7 @@ def report_index(source: ReportSource) -> tuple[Fields, list[IndexedTrial]]:
 def page_html(index: Fields, boards: Sequence[Leaderboard]) -> str:
     """Give the page of an index up to its transcripts."""
     script = script_of(LIVE_SCRIPTS if index["live"] else SCRIPTS)
-    style = page_file("kit.css") + page_file("page.css") + page_file("pictures.css")
+    style = "".join(map(page_file, STYLES))
     template = page_environment().get_template("report.html.jinja")
     return template.render(
         index=index,

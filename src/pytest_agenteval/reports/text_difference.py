@@ -5,9 +5,9 @@ r"""Where two sequences and two texts differ, word by word.
 defined to the last tie, and names characters by their numbers: two languages know different versions of
 Unicode.
 
-A text's words are runs of letters and digits; in Korean, Japanese and Chinese, which are written without
-blanks or hang endings on their words, each character is one, as every other sign is. The blanks behind a
-word, and newlines among them, go with it.
+A text's words are numbers, as 1,200.50 and 9:30, and runs of letters and digits. In Korean, Japanese and
+Chinese, which are written without blanks or hang endings on their words, each character is one, as every
+other sign is. The blanks behind a word, and newlines among them, go with it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MARK = (
     r"[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\u3099\u309a\ufe00-\ufe0f\U0001f3fb-\U0001f3ff]"
 )
 _SIGN = rf"[^{_BLANK}](?:{_MARK}|\u200d.)*"
-_WORD = re.compile(rf"([{_LETTER}]+|{_SYLLABLE}|{_SIGN}|)([{_BLANK}]*)", re.DOTALL)
+_WORD = re.compile(rf"([0-9]+(?:[.,:][0-9]+)+|[{_LETTER}]+|{_SYLLABLE}|{_SIGN}|)([{_BLANK}]*)", re.DOTALL)
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _BLANKS = "\n \t\x0b\x0c\r\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
     map(chr, range(0x2000, 0x200B))

@@ -27,7 +27,7 @@ from pytest_agenteval.reports.trial_view import TrialView, trial_view
 from tests.reports.runs import trial
 
 SIGNS = (
-    "a", "b", "ab", "the ", " ", "\n", "\r\n", "\t", "\u00a0", "\u3000", "_", "1", ".", "'",
+    "a", "b", "ab", "the ", " ", "\n", "\r\n", "\t", "\u00a0", "\u3000", "_", "1", "2.5", ",", ".", "'",
     "가", "나", "。", "東", "ゃ", "é", "e\u0301", "\u1112\u1161\u11ab", "İ", "ß", "𝒳",
     "👩\u200d👧", "👍\U0001f3fd", "\u202e", "</script>", "\u0001",
 )  # fmt: skip

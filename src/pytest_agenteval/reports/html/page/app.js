@@ -142,7 +142,7 @@ function Pair({pair: [one, other], opened}) {
   return html`<div class="trial" key=${`${one} ${other}`}><header class="trial-head">
     <p class="crumbs"><a href=${listHash(listQuery)}>← All tasks</a> <span class="steps"><${KeysButton} /></span></p>
     <h1 tabindex="-1">${sides.map(({place}, at) => html`${at > 0 && html` <span class="dim">beside</span> `}<a href=${trialHash(place)}>${breakable(TRIALS[place].name)}</a>`)}</h1></header>
-    <${SideBySide} sides=${sides} /></div>`;
+    <${Beside} sides=${sides} /></div>`;
 }
 
 function showList(query) {
@@ -194,7 +194,7 @@ function Chosen() {
 // ---- keys
 
 const KEYS = [['/', 'find'], ['f', 'add a filter'], ['j  k', 'next, previous row or trial'], ['→  ←', 'next, previous cell of a row'], ['Enter', 'open the row or cell'], ['x', 'choose it: two stand beside each other'],
-  ['o', 'the old trial beside it'], ['u  Esc', 'back to the list'], ...(INDEX.live ? liveKeys() : []), ['?', 'these keys']];
+  ['o', 'the old trial beside it'], ['n  p', 'next, previous difference of two beside each other'], ['u  Esc', 'back to the list'], ...(INDEX.live ? liveKeys() : []), ['?', 'these keys']];
 
 const showKeys = () => document.getElementById('keys').showModal();
 const KeysButton = () => html`<button class="keys-hint" aria-label="Keys" title="Keys" onClick=${showKeys}><kbd>?</kbd></button>`;
@@ -255,7 +255,7 @@ const walk = (by) => (view.place >= 0 ? step(by) : isList() && Table.shown?.move
 const ACTIONS = {
   __proto__: null,
   j: () => walk(1), k: () => walk(-1), ArrowRight: () => moveInRow(1), ArrowLeft: () => moveInRow(-1),
-  o: toggleBeside, x: chooseHere, u: toList, Escape: toList, f: addFilter, '/': focusFilter, '?': showKeys, ...(INDEX.live ? liveActions() : {}),
+  o: toggleBeside, x: chooseHere, n: () => Beside.shown?.move(1), p: () => Beside.shown?.move(-1), u: toList, Escape: toList, f: addFilter, '/': focusFilter, '?': showKeys, ...(INDEX.live ? liveActions() : {}),
 };
 
 function onKey(event) {

@@ -82,7 +82,7 @@ const showCommand = (name) => `agenteval show '${plain(name).replace(/\s/g, ' ')
 // A line of some 100,000 signs in which fonts alternate, as in Korean, takes Chromium half a minute to lay out, for
 // each of its lines goes through all runs of a text node: where nodes are short, that is nothing.
 function breakableText(text) {
-  if (!/[^\n]{2000}/.test(text)) return text;
+  if (text.length < 2000 || !text.split('\n').some((line) => line.length >= 2000)) return text;
   return text.match(/[^]{300,600}?\s|[^]{1,600}/gu).map((part) => html`${part}<wbr />`);
 }
 

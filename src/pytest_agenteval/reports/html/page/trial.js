@@ -248,13 +248,6 @@ function Title({place, opened, walk}) {
   </header>`;
 }
 
-// Part beside part, so that what one compares begins at one height.
-function SideBySide({sides}) {
-  return html`<div class="beside">${sides.map(({title, place}) => html`<p class="side-title"><b>${title}</b> <b class="ending ${TRIALS[place].ending}">${plain(TRIALS[place].ending)}</b> ${figure(TRIALS[place].score)}</p>`)}
-    ${PARTS.map((Part, index) => sides.map(({title, place, trial, problem}) => html`<div class="side"><p class="side-name dim">${title}</p>
-      ${trial ? html`<${Part} trial=${trial} />` : index === 0 && html`<${Missing} place=${place} problem=${problem} loading=${problem === undefined} />`}</div>`))}</div>`;
-}
-
 function Sheet({place, trial, problem, loading}) {
   if (!trial) return html`<${Missing} place=${place} problem=${problem} loading=${loading} />`;
   return html`<div class="sheet"><div>${PARTS.map((Part) => html`<${Part} trial=${trial} />`)}</div><${Facts} trial=${trial} /></div>`;
@@ -265,6 +258,6 @@ function Trial({place, opened, walk}) {
   const sides = [{title: other < 0 ? '' : sideLabel(OLD), place: other, trial: old, problem: oldProblem}, {title: sideLabel(TRIALS[place].side), place, trial, problem}];
   return html`<div class="trial" key=${place}>
     <${Title} place=${place} opened=${opened} walk=${walk} />
-    ${beside && other >= 0 ? html`<${SideBySide} sides=${sides} />` : html`<${Sheet} place=${place} trial=${trial} problem=${problem} loading=${loading} />`}
+    ${beside && other >= 0 ? html`<${Beside} sides=${sides} />` : html`<${Sheet} place=${place} trial=${trial} problem=${problem} loading=${loading} />`}
   </div>`;
 }
