@@ -35,7 +35,7 @@ def test_axe_finds_no_serious_fault(visit: Open, compared: Path, look: str, keys
     seen = visit(compared, "" if keys is None else TRIAL, **LOOKS[look])
     if keys is not None:
         seen.press(*keys)
-        seen.until(f"document.querySelectorAll('#conversation').length === {1 + len(keys)}")
+        seen.until(f"document.querySelector('{'.beside .made' if keys else '#conversation'}')")
     seen.get("for (const fold of document.querySelectorAll('details')) fold.open = true")
     seen.get(AXE.read_text(encoding="utf-8"))
     faults = seen.get("axe.run().then(result => result.violations)")
@@ -55,7 +55,7 @@ def test_nothing_is_wider_than_a_phone(visit: Open, compared: Path, address: str
     if address:
         seen.until("document.getElementById('conversation')")
         seen.press("o")
-        seen.until("document.querySelectorAll('.side #conversation').length === 2")
+        seen.until("document.querySelector('.beside .made')")
     seen.get("for (const fold of document.querySelectorAll('details')) fold.open = true")
     assert seen.get("document.scrollingElement.scrollWidth") <= PHONE["width"]
 
@@ -121,7 +121,7 @@ def test_a_walk_by_keys_alone(visit: Open, compared: Path) -> None:
     seen.press("k")
     seen.until("document.querySelector('.trial h1').textContent === 'task_00'")
     seen.press("o")
-    seen.until("document.querySelectorAll('.side #conversation').length === 2")
+    seen.until("document.querySelector('.beside .made')")
     seen.page.go_back()
     seen.until("document.getElementById('filter')?.value === 'b0'")
     seen.page.go_forward()

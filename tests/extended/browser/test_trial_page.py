@@ -94,15 +94,15 @@ def test_changed_files_stand_side_by_side(visit: Open, compared: Path) -> None:
 
 
 def test_the_old_trial_stands_beside_the_new_one(visit: Open, compared: Path) -> None:
-    """The same repetition of the run before, part beside part; a second press puts it away."""
+    """The same repetition of the run before, from where they part; a second press puts it away."""
     seen = visit(compared, trial_address(NAME))
     seen.until("document.getElementById('conversation')")
     seen.press("o")
-    seen.until("document.querySelectorAll('.side #conversation').length === 2")
+    seen.until("document.querySelector('.beside .stop')")
     endings = seen.get("[...document.querySelectorAll('.side-title .ending')].map(each => each.textContent)")
     assert endings == ["passed", "missed"]
     seen.press("o")
-    seen.until("document.querySelectorAll('.side').length === 0")
+    seen.until("!document.querySelector('.beside')")
 
 
 def test_an_errored_trial_says_what_broke_it(visit: Open, compared: Path) -> None:

@@ -22,14 +22,14 @@ class DiffText extends Component {
   }
 
   render({runs, side, mono}, {whole}) {
-    const all = whole || view.printing, more = (words, label) => html`<button class="more" aria-label=${label} onClick=${() => this.setState({whole: true})}>${words}</button>`;
+    const all = whole || view.printing, more = (words) => html`<button class="more" onClick=${() => this.setState({whole: true})}>${words}</button>`;
     const written = (text) => (all || text.length <= MOST_OF_RUN ? breakableText(plain(text))
       : html`${breakableText(plain(text.slice(0, MOST_OF_RUN)))}${more(`${size(text.length - MOST_OF_RUN)} more: show`)}`);
     const draw = ([tag, text]) => {
       if (tag === '-') return side !== 'new' && html`<del>${written(text)}</del>`;
       if (tag === '+') return side !== 'old' && html`<ins>${written(text)}</ins>`;
       if (tag === '=') return written(text);
-      return html`<span class="left-out">${more(`… ${sizeOfText(text)} the same`, `Show ${sizeOfText(text)} that are the same`)}${'\n'}</span>`;
+      return html`<span class="left-out">${more(html`… ${sizeOfText(text)} the same<span class="unseen">: show</span>`)}${'\n'}</span>`;
     };
     return html`<pre class="words ${side} ${mono ? 'mono' : ''}" dir="auto">${(all ? runs : foldRuns(runs)).map(draw)}</pre>`;
   }
@@ -198,15 +198,16 @@ class Beside extends Component {
     return parts.get(at);
   }
 
-  // From the stop that has the focus, else from what is in sight.
+  // From the stop that has the focus or, where one has scrolled since, from what is in sight.
   move(by) {
     const {total = 0, found} = this.known;
     if (!total) return;
-    const here = document.activeElement?.closest('[data-stop]'), top = this.bar.getBoundingClientRect().bottom + GAP + 2;
-    let next = Number(here?.dataset.stop) + by;
-    if (!here) {
-      const drawn = [...this.whole.querySelectorAll('[data-stop]')], away = (stop) => stop.getBoundingClientRect().top - top;
-      next = Number((by > 0 ? drawn.find((stop) => away(stop) > -GAP) ?? drawn.at(-1) : drawn.findLast((stop) => away(stop) < -GAP) ?? drawn[0]).dataset.stop);
+    const here = document.activeElement?.closest('[data-stop]')?.dataset.stop ?? (this.state.at >= 0 && Math.abs(scrollY - this.landed) < 2 ? this.state.at : null);
+    let next = Number(here) + by;
+    if (here === null) {
+      const drawn = [...this.whole.querySelectorAll('[data-stop]')], top = this.bar.getBoundingClientRect().bottom;
+      const away = (stop) => stop.getBoundingClientRect().top - top;
+      next = Number((by > 0 ? drawn.find((stop) => away(stop) > 0) ?? drawn.at(-1) : drawn.findLast((stop) => away(stop) < 0) ?? drawn[0]).dataset.stop);
     }
     next = Math.max(0, Math.min(total - 1, next));
     // Of the conversation as much is drawn as lies above the stop.
@@ -219,10 +220,11 @@ class Beside extends Component {
     if (!stop) return;
     stop.focus({preventScroll: true});
     scrollTo(0, scrollY + stop.getBoundingClientRect().top - this.bar.getBoundingClientRect().height - GAP);
+    this.landed = scrollY;
   }
 
   bars(sides, total) {
-    const {at} = this.state, jump = (by, words, key, sign) => html`<button disabled=${!total} aria-label=${`${words} difference (${key})`} onClick=${() => this.move(by)}>${sign} <kbd>${key}</kbd></button>`;
+    const {at} = this.state, jump = (by, words, key, sign) => html`<button disabled=${!total} onClick=${() => this.move(by)}><span class="unseen">${words} difference </span>${sign} <kbd>${key}</kbd></button>`;
     return html`<div class="beside-bar two" ref=${(bar) => { if (bar) this.bar = bar; }}>
       ${sides.map(({title, place}) => html`<p class="side-title"><b>${title}</b> <b class="ending ${TRIALS[place].ending}">${plain(TRIALS[place].ending)}</b> ${figure(TRIALS[place].score)}</p>`)}
       <p class="jumps"><span role="status" class="dim">${total === undefined ? '' : at < 0 || !total ? plural(total, 'difference') : `${at + 1} of ${count(total)}`}</span>

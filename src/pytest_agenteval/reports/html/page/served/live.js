@@ -57,16 +57,16 @@ class LiveNote extends Component {
     const submit = (event) => { event.preventDefault(); this.save(comment.trim() !== '' || looked, comment); };
     return html`<form class="live-note" onSubmit=${submit}>
       <label><input type="checkbox" id="looked-at" checked=${looked} onChange=${(event) => this.save(event.target.checked, comment)} /> looked at${looked && html` <span class="dim">${moment(note.looked_at)}</span>`}</label>
-      <label class="comment"><span class="unseen">Comment</span><textarea id="comment" rows="1" placeholder="Comment   n" value=${comment} onInput=${(event) => this.setState({comment: event.target.value, saved: ''})}></textarea></label>
+      <label class="comment"><span class="unseen">Comment</span><textarea id="comment" rows="1" placeholder="Comment   c" value=${comment} onInput=${(event) => this.setState({comment: event.target.value, saved: ''})}></textarea></label>
       <button disabled=${!isNew}>Save</button> <span class="dim" role="status">${saved && !isNew && saved}</span>
       ${problem && html`<p class="warning" role="alert">${problem}</p>`}</form>`;
   }
 }
 
-const liveKeys = () => [['l', 'looked at, or not'], ['n', 'comment']];
+const liveKeys = () => [['l', 'looked at, or not'], ['c', 'comment']];
 const liveActions = () => ({
   l: () => document.getElementById('looked-at')?.click(),
-  n: () => document.getElementById('comment')?.focus(),
+  c: () => document.getElementById('comment')?.focus(),
 });
 
 // ---- runs that go on
