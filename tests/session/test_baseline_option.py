@@ -190,8 +190,11 @@ def test_reports_are_written_with_what_the_run_is_compared_with(pytester: pytest
     assert "greetings is worse" in (pytester.path / "report.md").read_text()
     page = Page(pytester.path / "out/report.html")
     assert page.index["headline"].startswith("greetings is worse on these 12 tasks (1.00 -> 0.58)")
-    worst = min(page.index["tasks"], key=lambda task: task["change"])
-    old, new = (page.trial(page.index["trials"][worst[side][0]]) for side in ("old", "trials"))
+    changes = [after - before for before, after in (task["scores"] for task in page.index["tasks"])]
+    worst = changes.index(min(changes))
+    rows = [row for row in page.index["trials"] if row["task"] == worst]
+    rows = [next(row for row in rows if row["side"] == side) for side in (0, 1)]
+    old, new = map(page.trial, rows)
     assert (old["ending"], new["ending"]) == ("passed", "missed")
     assert {each["exit_status"] for each in page.index["runs"]} == {0, 1}
 
