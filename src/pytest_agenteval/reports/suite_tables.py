@@ -220,7 +220,9 @@ def _spent_columns(totals: Sequence[GroupStatistics]) -> Iterator[list[str]]:
     yield [f"agents {_or_unknown(total.spent.seconds)}" for total in totals]
     if any(total.spent.tokens or total.spent.cost for total in totals):
         yield [format_tokens(total.spent.tokens) for total in totals]
-        yield [format_cost(total.spent.cost) for total in totals]
+        # Where no suite cost anything, the line of the run has that already.
+        if any(total.spent.cost for total in totals):
+            yield [format_cost(total.spent.cost) for total in totals]
     turns = [turn_cell(total.turns) for total in totals]
     if any(turns):
         yield [f"turn {cell}" if cell else "" for cell in turns]
