@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from pytest_agenteval.cli.console import pager_command
 from pytest_agenteval.cli.main import main
 from tests.forked_workers import start_python
-from tests.reports.runs import MIXED, store_run
+from tests.reports.runs import MIXED, key, store_run, trial
 from tests.reports.show.sample_trials import BETTER, PAINT, TRIAL
 from tests.suites import run, suite, task, write
 
@@ -216,3 +217,58 @@ def test_the_pager_is_the_one_that_git_would_take() -> None:
     assert pager_command({"PAGER": "LESS=R less"}) == "LESS=R less"
     assert [pager_command({"PAGER": none}) for none in ("", "cat", " ", "no-such-program -s")] == [""] * 4
     assert pager_command({"PAGER": "less", "TERM": "dumb"}) == ""
+
+
+@pytest.fixture(scope="module")
+def of_two_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Keep a run of two models, one of them with two prompts, and an older run of one of them."""
+    root = tmp_path_factory.mktemp("models")
+    trials = [
+        trial(task, number, score, key=key(task, number, model, variant))
+        for task in ("delivery", "refund")
+        for number in (1, 2)
+        for model, variant, score in (("fast", "", 1.0), ("slow", "", 0.5), ("slow", "short", 0.25))
+    ]
+    store_run(root, [replace(each, score=0.75) for each in trials if each.key.model == "slow"])
+    store_run(root, trials)
+    return root
+
+
+def test_two_models_or_prompts_of_a_run_stand_beside_each_other(
+    of_two_models: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As ``compare`` names them, old before new; the trial may be named as either side has it."""
+    shown = Shown(of_two_models, capsys)
+    models = ("--models", "fast,slow", "--variants", "base")
+
+    expected = "PASSED 1.00 -> MISSED 0.50  s/delivery[fast-1] -> s/delivery[slow-1]\n"
+    for name in ("delivery[slow-1]", "s/delivery[fast-1]", "s/delivery[slow-1]"):
+        assert shown(name, *models).startswith(expected)
+    assert shown("missed", *models).count(" -> MISSED 0.50") == 4
+    assert shown(*models).startswith("PASSED 1.00 -> MISSED 0.50")
+    prompts = shown("refund[slow-2]", "--models", "slow,slow@short", status=2)
+    assert "no model 'slow@short'" in prompts
+    text = shown("refund[slow@short-2]", "--models", "slow", "--variants", "base,short")
+    assert text.startswith("MISSED 0.50 -> MISSED 0.25  s/refund[slow-2] -> s/refund[slow@short-2]\n")
+    (document,) = json.loads(shown("delivery[slow-1]", *models, "--json", "-"))["trials"]
+    assert [side["name"] for side in (document["old"], document)] == [
+        "s/delivery[fast-1]",
+        "s/delivery[slow-1]",
+    ]
+
+
+def test_a_side_of_another_run_is_named_with_it(
+    of_two_models: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One name is for both runs, two are old and new; what is no pair of sides is refused."""
+    shown = Shown(of_two_models, capsys)
+    old = next(path.name for path in of_two_models.glob("2*") if not path.name.endswith("-2"))
+
+    text = shown("refund[slow-2]", "--diff", old, "--models", "slow", "--variants", "base")
+    assert text.startswith("MISSED 0.75 -> MISSED 0.50  s/refund[slow-2]\n")
+    text = shown("refund[fast-2]", "--diff", old, "--models", "slow,fast", "--variants", "short,base")
+    assert text.startswith("MISSED 0.75 -> PASSED 1.00  s/refund[slow@short-2] -> s/refund[fast-2]\n")
+    assert "expected two names" in shown("refund", "--models", "slow", status=2)
+    assert "expected two names" in shown("refund", "--models", "a,b,c", status=2)
+    assert "no model 'nobody'; it has" in shown("refund", "--models", "fast,nobody", status=2)
+    assert "leave it out" in shown("refund[slow-1]", "--models", "fast,slow", "--looked-at", status=2)

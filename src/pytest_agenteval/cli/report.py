@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -26,6 +27,7 @@ from pytest_agenteval.cli.console import (
     write_document,
     write_text,
 )
+from pytest_agenteval.compare.pairing import compared_run
 from pytest_agenteval.records.explanation import grade_lines, short_reason
 from pytest_agenteval.records.plan import TrialKey, trial_name
 from pytest_agenteval.registry.installed import installed_registry
@@ -328,6 +330,7 @@ def show_arguments(parser: argparse.ArgumentParser) -> None:
     add("trial", nargs="?", default=WORST, metavar="TRIAL", help="which trial, or trials (default: worst)")
     add("--run", metavar="RUN", help="the run that it is looked up in (default: latest)")
     add("--diff", metavar="RUN", help="the same trial of that run beside it, differences first")
+    add_side_options(parser)
     add("--full", action="store_true", help="fold nothing and cut nothing")
     add(
         "--new",
@@ -349,29 +352,45 @@ def show(args: argparse.Namespace) -> int:
     results, named = Path(args.results), query.run or args.run
     if not named and args.trial != WORST and not list_runs(results):
         raise UsageMistake(f"there is no trial {args.trial!r}: there are no runs yet in {results}")
-    if args.diff and (args.looked_at or args.note is not None):
-        raise UsageMistake("--diff shows two trials: leave it out where you write a note on one")
+    compares = [f"--{name}" for name in ("diff", "models", "variants") if getattr(args, name)]
+    if compares and (args.looked_at or args.note is not None):
+        raise UsageMistake(f"{compares[0]} shows two trials: leave it out where you write a note on one")
     run = _load_for(query, find_named_run(results, named or LATEST))
-    entries = _matching_entries(run, query, args)
+    if compares:
+        return _show_pairs(run, query, args)
+    entries = _matching_entries(run, run.entries, query, args)
     if args.looked_at or args.note is not None:
         return _write_notes(run, entries, args)
-    runs = [run, load_run(find_named_run(Path(args.results), args.diff))] if args.diff else [run]
-    # Reading a trial adds what cannot be read of it: more entries than before mean a lost transcript.
-    before = [each.odd for each in runs]
-    pairs = list(_matched_pairs(runs[1], entries)) if args.diff else []
-    if args.json and args.diff:
-        write_document(args.json, trials_document([((runs[1], old), (run, new)) for old, new in pairs]))
-    elif args.json:
+    before = run.odd
+    if args.json:
         write_document(args.json, trials_document([(None, (run, entry)) for entry in entries]))
     if args.json != STDOUT:
-        detail = Detail(terminal_width(), args.full)
-        differences = _difference_lines(runs[1], run, pairs, detail) if args.diff else None
-        page_lines(differences or _trial_lines(run, entries, detail), paged=not args.no_pager)
-    for each in runs:
-        print_unreadable(each.folder.name, each)
-        if not each.has_checksums:
-            print(f"{each.folder.name}: {NO_CHECKSUMS}", file=sys.stderr)
-    return 0 if [each.odd for each in runs] == before else TRANSCRIPT_LOST
+        lines = _trial_lines(run, entries, Detail(terminal_width(), args.full))
+        page_lines(lines, paged=not args.no_pager)
+    _print_doubts(run)
+    # Reading a trial adds what cannot be read of it: more entries than before mean a lost transcript.
+    return 0 if run.odd == before else TRANSCRIPT_LOST
+
+
+def _show_pairs(run: Run, query: TrialQuery, args: argparse.Namespace) -> int:
+    """Show trials of a side beside those of an older one."""
+    old, new = _compared_sides(run, args)
+    before = old.run.odd, run.odd
+    pairs = list(_chosen_pairs(old, new, query, args))
+    if args.json:
+        write_document(args.json, trials_document([((old.run, one), (run, other)) for one, other in pairs]))
+    if args.json != STDOUT:
+        lines = _difference_lines(old.run, run, pairs, Detail(terminal_width(), args.full))
+        page_lines(lines, paged=not args.no_pager)
+    for each in (run, *([old.run] if old.run is not run else ())):
+        _print_doubts(each)
+    return 0 if (old.run.odd, run.odd) == before else TRANSCRIPT_LOST
+
+
+def _print_doubts(run: Run) -> None:
+    print_unreadable(run.folder.name, run)
+    if not run.has_checksums:
+        print(f"{run.folder.name}: {NO_CHECKSUMS}", file=sys.stderr)
 
 
 def _write_notes(run: Run, entries: Sequence[JournalEntry], args: argparse.Namespace) -> int:
@@ -403,13 +422,56 @@ def _load_for(query: TrialQuery, folder: Path) -> Run:
     return load_run(folder)
 
 
-def _matching_entries(run: Run, query: TrialQuery, args: argparse.Namespace) -> list[JournalEntry]:
+class ShownSide(NamedTuple):
+    """A run, or the trials of one model or prompt variant of it."""
+
+    run: Run
+    entries: Sequence[JournalEntry]
+
+
+def _compared_sides(run: Run, args: argparse.Namespace) -> tuple[ShownSide, ShownSide]:
+    """Give the old and the new side: of two runs, or of one of which two models or variants are named."""
+    names = {flag: name_list(getattr(args, flag), f"--{flag}") for flag in ("models", "variants")}
+    for flag, given in names.items():
+        if len(given) > 2 or (
+            len(given) == 1 and not args.diff and all(len(each) < 2 for each in names.values())
+        ):
+            raise UsageMistake(
+                f"--{flag}: expected two names, as in --{flag} old,new; found {', '.join(given)}"
+            )
+    other = load_run(find_named_run(Path(args.results), args.diff)) if args.diff else run
+    sides = []
+    for each, number in ((other, 0), (run, -1)):
+        side = compared_run(each)
+        side = side.with_model(names["models"][number]) if names["models"] else side
+        side = side.with_variant(names["variants"][number]) if names["variants"] else side
+        sides.append(ShownSide(each, side.entries))
+    return sides[0], sides[1]
+
+
+def _chosen_pairs(
+    old: ShownSide, new: ShownSide, query: TrialQuery, args: argparse.Namespace
+) -> Iterator[tuple[JournalEntry, JournalEntry]]:
+    """Give old and new of each trial that is meant; it may be named as either side has it."""
+    named_old = (
+        query.name and not best_matches(new.entries, query.name) and best_matches(old.entries, query.name)
+    )
+    if named_old and old.run is new.run:
+        yield from ((entry, counterpart(new.entries, entry)) for entry in choose_trials(old.entries, query))
+        return
+    entries = _matching_entries(new.run, new.entries, query, args)
+    yield from _matched_pairs(old, entries)
+
+
+def _matching_entries(
+    run: Run, entries: Sequence[JournalEntry], query: TrialQuery, args: argparse.Namespace
+) -> list[JournalEntry]:
     try:
-        return choose_trials(run.entries, query, new=args.new)
+        return choose_trials(entries, query, new=args.new)
     except UsageMistake as mistake:
         unreadable = [f"{run.folder.name}: {line}" for line in first_unreadable(run.odd)]
         # Another run is no hint where this one has something alike, or where the person named the run.
-        known = query.word or best_matches(run.entries, query.name) or args.run
+        known = query.word or best_matches(entries, query.name) or args.run
         others = [] if known else list_runs(Path(args.results))[:MOST_LOOKED_AT]
         names = (
             other.path.name
@@ -462,14 +524,14 @@ def _trial_place(run: Run, entry: JournalEntry) -> TrialPlace:
 
 
 def _matched_pairs(
-    other: Run, entries: Sequence[JournalEntry]
+    old: ShownSide, entries: Sequence[JournalEntry]
 ) -> Iterator[tuple[JournalEntry, JournalEntry]]:
-    """Give old and new of each trial; of several, those that the other run lacks are left out."""
+    """Give old and new of each trial; of several, those that the other side lacks are left out."""
     for entry in entries:
         try:
-            yield counterpart(other.entries, entry), entry
+            yield counterpart(old.entries, entry), entry
         except UsageMistake as mistake:
-            mistake = UsageMistake(f"run {other.folder.name}: {mistake}")
+            mistake = UsageMistake(f"run {old.run.folder.name}: {mistake}")
             if len(entries) == 1:
                 raise mistake from None
             print(f"left out: {str(mistake).partition(chr(10))[0]}", file=sys.stderr)
