@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.extended.browser.sample_reports import compared_report, hostile_report, large_report
+from tests.extended.browser.served import Served, ServedVisit
 from tests.extended.browser.visit import Visit
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
@@ -37,10 +38,24 @@ def visit(browser: Any) -> Iterator[Callable[..., Visit]]:
     visits: list[Visit] = []
 
     def open_report(path: Path, address: str = "", **settings: Any) -> Visit:
-        visits.append(Visit(browser, path, address, settings))
+        visits.append(Visit(browser, path.as_uri() + address, settings))
         return visits[-1]
 
     yield open_report
+    for each in visits:
+        each.end()
+
+
+@pytest.fixture
+def visit_served(browser: Any) -> Iterator[Callable[..., ServedVisit]]:
+    """Open a page of a server; where the test ends, it has asked nobody else and nothing went wrong in it."""
+    visits: list[ServedVisit] = []
+
+    def open_page(served: Served, path: str = "/", **settings: Any) -> ServedVisit:
+        visits.append(ServedVisit(browser, served, path, settings))
+        return visits[-1]
+
+    yield open_page
     for each in visits:
         each.end()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -21,7 +20,7 @@ def trial_address(name: str) -> str:
 class Visit:
     """One tab with one report; ``settings`` are those of a browser's context, such as ``color_scheme``."""
 
-    def __init__(self, browser: Any, path: Path, address: str, settings: dict[str, Any]) -> None:
+    def __init__(self, browser: Any, url: str, settings: dict[str, Any]) -> None:
         self.context = browser.new_context(**{"viewport": WIDE, **settings})
         self.page = self.context.new_page()
         self.errors: list[str] = []
@@ -30,7 +29,7 @@ class Visit:
         self.page.on("console", self._on_console)
         self.page.on("dialog", lambda dialog: self.errors.append(f"a dialog: {dialog.message}"))
         self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.goto(path.as_uri() + address, wait_until="commit")
+        self.page.goto(url, wait_until="commit")
         if settings.get("java_script_enabled", True):
             self.until("document.body?.dataset.view")
 
@@ -87,5 +86,9 @@ class Visit:
         """Close the tab; raises AssertionError where the page did what it must not."""
         self.context.close()
         assert self.errors == []
+        self.check_requests()
+
+    def check_requests(self) -> None:
+        """Hold the page to what it may ask for: a file is all that there is."""
         assert [url for url in self.requests if not url.startswith("file:")] == []
         assert len(self.requests) == 1

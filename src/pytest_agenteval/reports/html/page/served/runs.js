@@ -139,7 +139,7 @@ async function refresh() {
   draw();
   performance.mark('runs-refreshed');
   // A machine that takes long to answer is asked less often.
-  const pause = PENDING ? 50 : RUNS.some((run) => run.state === 'running') ? 2000 : 10000;
+  const pause = PENDING ? 50 : RUNS.some((run) => run.state === 'running') ? 2000 : 4000;
   if (!document.hidden) timer = setTimeout(refresh, Math.max(pause, PENDING ? 0 : 3 * (performance.now() - started)));
 }
 
