@@ -240,7 +240,9 @@ def screen_lines(
     parts, width = parts or ScreenParts(place=view.path), clamp_width(width)
     remarks = remarks_on_all(view) if verbosity >= 0 else brief_remarks(view)
     rows = [StyledLine(line, "bold") for line in fold_rows(list(suite_cells(view)), width)]
-    took = flow(parts.took or (figure_texts(view.resources) if view.resources else ()), width, between=GAP)
+    # Of calibrations alone there is nothing to add up.
+    own = figure_texts(view.resources) if view.resources and view.suites else ()
+    took = flow(parts.took or own, width, between=GAP)
     head = [*parts.headline, *map(StyledLine, took), *rows, *map(StyledLine, flow(remarks, width))]
     blocks: list[Sequence[StyledLine]] = [head]
     if verbosity > 0:
