@@ -97,11 +97,9 @@ def summary_markdown(
     table = markdown_rows(_suites(view, suite_columns(view)).rows)
     verdict = [] if comparison is None else [comparison_markdown(comparison).rstrip("\n")]
     beats = [f"**{escape_markdown(text, MOST_VERDICT)}**" for text in side_verdicts]
-    took = (
-        []
-        if view.resources is None or not view.suites
-        else [escape_markdown(", ".join(figure_texts(view.resources)))]
-    )
+    # Of calibrations alone there is nothing to add up.
+    figures = figure_texts(view.resources) if view.resources and view.suites else []
+    took = [escape_markdown(", ".join(figures))] if figures else []
     parts = [*verdict, "## Agent evals", *beats, *took, table]
     parts += [*map(escape_markdown, filter(None, remarks_on_all(view))), *_paragraphs(totals)]
     parts += _causes(view, MOST_CAUSES)

@@ -12,7 +12,7 @@ from pytest_agenteval.text.formatting import NOT_KNOWN, format_duration
 
 ARROW = " -> "
 LEAST_TURN_S = 0.02
-"""Replies from recordings take less, and no model does: such times are not shown."""
+"""Most replies from recordings take less, and those of models more: such times are not shown."""
 
 SHORT_S = 0.1
 """Below it, times of turns are written in milliseconds."""
@@ -42,7 +42,7 @@ def turn_cell(turns: TurnTimes) -> str:
     """Write the median and the 95th percentile of turns: ``1.6/1.8 s``; empty where no model replied."""
     if turns.p50 is None or turns.p95 is None:
         return "unknown" if turns.unknown else ""
-    if turns.p95 < LEAST_TURN_S:
+    if turns.p50 < LEAST_TURN_S:
         return ""
     if turns.p95 < SHORT_S:
         return f"{turns.p50 * 1000:.0f}/{turns.p95 * 1000:.0f} ms"
@@ -95,7 +95,7 @@ def _changes(old: ResourceFigures, new: ResourceFigures) -> Iterator[tuple[str, 
         known = [side.known_part for side in (before, after)]
         if title == "agents" or (before or after if title != "wall" else known != [None, None]):
             yield title, form(before), form(after), _by(before.value, after.value)
-    if max(old.turns.p95 or 0, new.turns.p95 or 0) >= LEAST_TURN_S:
+    if max(old.turns.p50 or 0, new.turns.p50 or 0) >= LEAST_TURN_S:
         before_s, after_s = old.turns, new.turns
         yield "turn p50", _turn(before_s.p50), _turn(after_s.p50), _by(before_s.p50, after_s.p50)
         yield "turn p95", _turn(before_s.p95), _turn(after_s.p95), _by(before_s.p95, after_s.p95)
