@@ -251,6 +251,12 @@ class Check(Record, frozen=True, gc=False):
     def __str__(self) -> str:
         return f"ok: {self.claim}" if self.passed else self.failure()
 
+    @property
+    def unsaid(self) -> str:
+        """What was expected, where the claim does not say it."""
+        is_said = _text_denial(self.claim) or _says(self.claim, self.expected)
+        return "" if is_said else self.expected
+
     def failure(self, most: tuple[int, int] = (sys.maxsize, sys.maxsize)) -> str:
         """Say what went wrong where the check failed: ``answer lacks 'x': 'I am sorry'``.
 
@@ -260,10 +266,7 @@ class Check(Record, frozen=True, gc=False):
         claim, side = most
         if denial := _text_denial(self.claim):
             return f"{_shortened(denial, claim)}: {_shortened(self.found, side)}"
-        sides = [
-            ("expected", "" if _says(self.claim, self.expected) else self.expected),
-            ("found", self.found),
-        ]
+        sides = [("expected", self.unsaid), ("found", self.found)]
         if (self.expected, self.found) == ("yes", "no"):
             sides = []
         parts = [f"{label} {_shortened(text, side)}" for label, text in sides if text]

@@ -124,14 +124,18 @@ def _grade_lines(
 def _flip_lines(
     change: GradeChange, old: GradeView | None, new: GradeView | None, detail: Detail
 ) -> Iterator[StyledLine]:
+    found_before = {"old": "", "new": ""}
     for flip in change.flips if detail.full else change.flips[:MOST_CHECKS]:
         before = old.checks[flip.old] if old and flip.old is not None else None
         after = new.checks[flip.new] if new and flip.new is not None else None
         words = " -> ".join(_check_word(check) for check in (before, after))
         yield from block_lines(f"{words}: {flip.claim}", detail, INDENT * 2, most=3)
         for side, failed in (("old", before), ("new", after)):
-            if failed and not failed.passed:
-                for label, text in (("expected", failed.expected), (f"{side} found", failed.found)):
+            if failed and not failed.passed and (failed.expected, failed.found) != ("yes", "no"):
+                # Checks of one answer have all found the same: it stands there once.
+                found = "" if failed.found == found_before[side] else failed.found
+                found_before[side] = failed.found
+                for label, text in (("expected", failed.unsaid), (f"{side} found", found)):
                     if text:
                         yield from labelled(label, text, detail, INDENT * 3, most=3)
     yield from more_line(0 if detail.full else len(change.flips) - MOST_CHECKS, "check")

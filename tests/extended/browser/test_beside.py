@@ -138,7 +138,7 @@ def test_it_begins_where_the_trials_part(visit: Open, parted: Path) -> None:
     assert same.all_text_contents() == ["3 messages the same", "1 call the same", "1 message the same"]
     assert seen.page.locator(".parting").inner_text() == "they part here: turn 1"
     same.first.click()
-    assert seen.page.locator("#conversation .same .message").count() == 3
+    seen.until("document.querySelectorAll('#conversation .same .message').length === 3")
     assert seen.page.locator(".event-line").inner_text() == "11 prompt read as before"
 
 

@@ -137,7 +137,8 @@ function showPair(pair) {
 
 // The two that are beside each other, as far as they have been read.
 function Pair({pair: [one, other], opened}) {
-  const title = (place) => `${plain(TRIALS[place].row.task)}, ${SIDES.length > 1 ? `${sideLabel(TRIALS[place].side)}, ` : ''}repetition ${TRIALS[place].repetition}`;
+  const alike = TRIALS[one].row === TRIALS[other].row;
+  const title = (place) => `${alike ? '' : `${plain(TRIALS[place].row.task)}, `}${SIDES.length > 1 ? `${sideLabel(TRIALS[place].side)}, ` : ''}repetition ${TRIALS[place].repetition}`;
   const sides = [{title: title(one), place: one, trial: opened.old, problem: opened.oldProblem}, {title: title(other), place: other, trial: opened.trial, problem: opened.problem}];
   return html`<div class="trial" key=${`${one} ${other}`}><header class="trial-head">
     <p class="crumbs"><a href=${listHash(listQuery)}>← All tasks</a> <span class="steps"><${KeysButton} /></span></p>

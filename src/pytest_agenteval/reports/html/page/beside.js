@@ -5,6 +5,8 @@ const FIRST_ROWS = 3;
 const MORE_ROWS = 60;
 const MOST_MS = 40;
 const MOST_OF_RUN = 4000;
+const MOST_RUN_LINES = 16;
+const MOST_BEHIND = 60;
 const BOTH = ['old', 'new'];
 
 // ---- texts: words that one side lacks are marked, long equal parts are left out
@@ -23,8 +25,10 @@ class DiffText extends Component {
 
   render({runs, side, mono}, {whole}) {
     const all = whole || view.printing, more = (words) => html`<button class="more" onClick=${() => this.setState({whole: true})}>${words}</button>`;
-    const written = (text) => (all || text.length <= MOST_OF_RUN ? breakableText(plain(text))
-      : html`${breakableText(plain(text.slice(0, MOST_OF_RUN)))}${more(`${size(text.length - MOST_OF_RUN)} more: show`)}`);
+    const written = (text) => {
+      const shown = all ? text : text.slice(0, MOST_OF_RUN).split('\n').slice(0, MOST_RUN_LINES).join('\n'), rest = text.slice(shown.length);
+      return rest.trim() ? html`${breakableText(plain(shown))} ${more(`${sizeOfText(rest)} more: show`)}` : breakableText(plain(text));
+    };
     const draw = ([tag, text]) => {
       if (tag === '-') return side !== 'new' && html`<del>${written(text)}</del>`;
       if (tag === '+') return side !== 'old' && html`<ins>${written(text)}</ins>`;
@@ -35,11 +39,14 @@ class DiffText extends Component {
   }
 }
 
-function Texts({label, difference, mono = false}) {
-  const sides = NARROW.matches ? ['both'] : BOTH;
+// `given` are the texts where one of them may not be there at all; short ones stand behind their label.
+function Texts({label, difference, given = ['', ''], mono = false}) {
+  const sides = NARROW.matches ? ['both'] : BOTH, isShort = label && sides.length > 1 && given.every((text) => text === null || (text.length < MOST_BEHIND && !text.includes('\n')));
+  const words = (side, at) => (given[at] === null && side !== 'both' ? html`<p class="words dim">not there</p>` : html`<${DiffText} runs=${difference.runs} side=${side} mono=${mono} />`);
+  if (isShort) return html`<div class="texts two short">${sides.map((side, at) => html`<div><h4>${plain(label)}</h4>${words(side, at)}</div>`)}</div>`;
   return html`<div class="texts">${label && html`<h4>${plain(label)}</h4>`}
     ${difference.is_coarse && html`<p class="dim">Parts are too long to be compared word by word.</p>`}
-    <div class="two">${sides.map((side) => html`<${DiffText} runs=${difference.runs} side=${side} mono=${mono} />`)}</div></div>`;
+    <div class="two">${sides.map(words)}</div></div>`;
 }
 
 // ---- steps of the conversation
@@ -87,7 +94,7 @@ class Pairing extends Component {
     const name = ({label}) => PART_NAMES[label] ?? label, thoughts = [old, now].some(({message, call}) => !call && message.reasoning);
     return html`<div class="two">${(narrow ? [now] : [old, now]).map((step) => html`<${StepHead} step=${step} />`)}</div>
       ${thoughts && html`<div class="two">${[old, now].map(({message}) => html`<div>${message.reasoning && html`<${Fold} kind="reasoning" title=${`Reasoning, ${size(message.reasoning.length)}`}><${Text} value=${message.reasoning} kind="prose" /><//>`}</div>`)}</div>`}
-      ${differing.map((part) => html`<${Texts} label=${name(part)} difference=${part.difference} mono=${old.call !== null} />`)}
+      ${differing.map((part) => html`<${Texts} label=${name(part)} difference=${part.difference} given=${[part.old, part.new]} mono=${old.call !== null} />`)}
       ${!differing.length && html`<p class="dim">They differ in what is not shown here.</p>`}
       ${same.length > 0 && html`<${Fold} kind="same" title=${`${same.map((part) => `${oneLine(name(part), 40)} ${oneLine(part.old, 40)}`).join(', ')}: the same`}>
         ${same.map((part) => html`<h4>${plain(name(part))}</h4><${Text} value=${part.old} />`)}<//>`}`;
@@ -105,12 +112,17 @@ function Apart({steps, titles}) {
 const gradeWords = (grade) => (grade ? (grade.score === null ? 'undecided' : figure(grade.value ?? grade.score)) : 'not graded');
 const checkSign = (check) => (check ? html`<b class="mark ${check.passed ? 'good' : 'bad'}" role="img" aria-label=${check.passed ? 'passed' : 'not passed'}>${check.passed ? '✓' : '✕'}</b>` : html`<span class="dim">none</span>`);
 
-function Flip({flip, old, now, titles}) {
-  const checks = [flip.old === null ? null : old.checks[flip.old], flip.new === null ? null : now.checks[flip.new]];
-  const failed = checks.find((check) => check && !check.passed);
+const foundOf = (flip, old, now) => [flip.old === null ? null : old.checks[flip.old], flip.new === null ? null : now.checks[flip.new]];
+const saysExpected = ({claim, expected}) => claim.includes(expected.replace('a match of ', ''));
+
+// What several checks of one answer found stands there once.
+function Flip({flip, last, old, now, titles}) {
+  const checks = foundOf(flip, old, now), failed = checks.find((check) => check && !check.passed), before = last ? foundOf(last, old, now) : [];
+  const isPlain = failed && failed.expected === 'yes' && failed.found === 'no';
+  const told = !isPlain && checks.some((check, side) => check && check.found && check.found !== before[side]?.found);
   return html`<li><p class="claim">${checkSign(checks[0])} <span class="dim">→</span> ${checkSign(checks[1])} ${plain(flip.claim)}</p>
-    ${failed && failed.expected && html`<p class="expected"><span class="dim">expected</span> ${oneLine(failed.expected, 300)}</p>`}
-    <div class="two found">${checks.map((check, side) => html`<p>${check && check.found && html`<span class="only dim">${titles[side]} </span><span class="dim">found</span> ${oneLine(check.found, 300)}`}</p>`)}</div></li>`;
+    ${failed && failed.expected && !isPlain && !saysExpected(failed) && html`<p class="expected"><span class="dim">expected</span> ${oneLine(failed.expected, 300)}</p>`}
+    ${told && html`<div class="two found">${checks.map((check, side) => html`<p>${check && check.found && html`<span class="only dim">${titles[side]} </span><span class="dim">found</span> ${oneLine(check.found, 300)}`}</p>`)}</div>`}</li>`;
 }
 
 function GradeChange({change, old, now, at, total, titles}) {
@@ -122,7 +134,7 @@ function GradeChange({change, old, now, at, total, titles}) {
     <header><h3>${plain(change.grader)}</h3> <span class="number">${gradeWords(before)} → <b>${gradeWords(after)}</b></span>
       ${turned && html`<span class="state ${after.passed ? 'good' : 'bad'}">${gradeState(before)[0]} → ${gradeState(after)[0]}</span>`}</header>
     ${says && html`<${Texts} difference=${compareTexts(before.rationale, after.rationale)} />`}
-    ${change.flips.length > 0 && html`<ul class="checks flips">${change.flips.map((flip) => html`<${Flip} flip=${flip} old=${before} now=${after} titles=${titles} />`)}</ul>`}
+    ${change.flips.length > 0 && html`<ul class="checks flips">${change.flips.map((flip, place) => html`<${Flip} flip=${flip} last=${change.flips[place - 1]} old=${before} now=${after} titles=${titles} />`)}</ul>`}
     ${[before, after].some((grade) => grade?.votes.length) && html`<div class="two">${[before, after].map((grade) => html`<div>${grade && html`<${Votes} votes=${grade.votes} />`}</div>`)}</div>`}
   <//>`;
 }
@@ -154,7 +166,7 @@ function Took({places}) {
 
 function Summary({found, places}) {
   const what = found.made_of.length ? html`differs: <b>${found.made_of.join(', ')}</b>` : 'nothing that a trial is made of differs';
-  return html`<div class="two reasons">${places.map((place) => html`<p class="dim">${oneLine(TRIALS[place].reason, 300) || 'all checks passed'}</p>`)}</div>
+  return html`<div class="two reasons">${places.map((place) => html`<p class="dim">${oneLine(TRIALS[place].reason, 180) || 'all checks passed'}</p>`)}</div>
     <p class="made dim">${what}<${Took} places=${places} /></p>`;
 }
 
