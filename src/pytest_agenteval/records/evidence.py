@@ -252,10 +252,10 @@ class Check(Record, frozen=True, gc=False):
         return f"ok: {self.claim}" if self.passed else self.failure()
 
     @property
-    def unsaid(self) -> str:
+    def expected_beyond_claim(self) -> str:
         """What was expected, where the claim does not say it."""
-        is_said = _text_denial(self.claim) or _says(self.claim, self.expected)
-        return "" if is_said else self.expected
+        has_it = _text_denial(self.claim) or _says(self.claim, self.expected)
+        return "" if has_it else self.expected
 
     def failure(self, most: tuple[int, int] = (sys.maxsize, sys.maxsize)) -> str:
         """Say what went wrong where the check failed: ``answer lacks 'x': 'I am sorry'``.
@@ -266,7 +266,7 @@ class Check(Record, frozen=True, gc=False):
         claim, side = most
         if denial := _text_denial(self.claim):
             return f"{_shortened(denial, claim)}: {_shortened(self.found, side)}"
-        sides = [("expected", self.unsaid), ("found", self.found)]
+        sides = [("expected", self.expected_beyond_claim), ("found", self.found)]
         if (self.expected, self.found) == ("yes", "no"):
             sides = []
         parts = [f"{label} {_shortened(text, side)}" for label, text in sides if text]

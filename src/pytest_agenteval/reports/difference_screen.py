@@ -135,7 +135,7 @@ def _flip_lines(
                 # Checks of one answer have all found the same: it stands there once.
                 found = "" if failed.found == found_before[side] else failed.found
                 found_before[side] = failed.found
-                for label, text in (("expected", failed.unsaid), (f"{side} found", found)):
+                for label, text in (("expected", failed.expected_beyond_claim), (f"{side} found", found)):
                     if text:
                         yield from labelled(label, text, detail, INDENT * 3, most=3)
     yield from more_line(0 if detail.full else len(change.flips) - MOST_CHECKS, "check")

@@ -119,10 +119,10 @@ const saysExpected = ({claim, expected}) => claim.includes(expected.replace('a m
 function Flip({flip, last, old, now, titles}) {
   const checks = foundOf(flip, old, now), failed = checks.find((check) => check && !check.passed), before = last ? foundOf(last, old, now) : [];
   const isPlain = failed && failed.expected === 'yes' && failed.found === 'no';
-  const told = !isPlain && checks.some((check, side) => check && check.found && check.found !== before[side]?.found);
+  const isNew = !isPlain && checks.some((check, side) => check && check.found && check.found !== before[side]?.found);
   return html`<li><p class="claim">${checkSign(checks[0])} <span class="dim">→</span> ${checkSign(checks[1])} ${plain(flip.claim)}</p>
     ${failed && failed.expected && !isPlain && !saysExpected(failed) && html`<p class="expected"><span class="dim">expected</span> ${oneLine(failed.expected, 300)}</p>`}
-    ${told && html`<div class="two found">${checks.map((check, side) => html`<p>${check && check.found && html`<span class="only dim">${titles[side]} </span><span class="dim">found</span> ${oneLine(check.found, 300)}`}</p>`)}</div>`}</li>`;
+    ${isNew && html`<div class="two found">${checks.map((check, side) => html`<p>${check && check.found && html`<span class="only dim">${titles[side]} </span><span class="dim">found</span> ${oneLine(check.found, 300)}`}</p>`)}</div>`}</li>`;
 }
 
 function GradeChange({change, old, now, at, total, titles}) {
