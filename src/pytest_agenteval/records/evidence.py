@@ -251,12 +251,6 @@ class Check(Record, frozen=True, gc=False):
     def __str__(self) -> str:
         return f"ok: {self.claim}" if self.passed else self.failure()
 
-    @property
-    def expected_beyond_claim(self) -> str:
-        """What was expected, where the claim does not say it."""
-        has_it = _text_denial(self.claim) or _says(self.claim, self.expected)
-        return "" if has_it else self.expected
-
     def failure(self, most: tuple[int, int] = (sys.maxsize, sys.maxsize)) -> str:
         """Say what went wrong where the check failed: ``answer lacks 'x': 'I am sorry'``.
 
@@ -266,11 +260,17 @@ class Check(Record, frozen=True, gc=False):
         claim, side = most
         if denial := _text_denial(self.claim):
             return f"{_shortened(denial, claim)}: {_shortened(self.found, side)}"
-        sides = [("expected", self.expected_beyond_claim), ("found", self.found)]
+        sides = [("expected", expected_beyond_claim(self)), ("found", self.found)]
         if (self.expected, self.found) == ("yes", "no"):
             sides = []
         parts = [f"{label} {_shortened(text, side)}" for label, text in sides if text]
         return f"no: {_shortened(self.claim, claim)}" + (f" ({', '.join(parts)})" if parts else "")
+
+
+def expected_beyond_claim(check: Check) -> str:
+    """Give what was expected, where the claim does not say it."""
+    has_it = _text_denial(check.claim) or _says(check.claim, check.expected)
+    return "" if has_it else check.expected
 
 
 def denied(claim: str) -> str:

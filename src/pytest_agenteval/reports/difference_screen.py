@@ -11,7 +11,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from pytest_agenteval.records.evidence import Check
+from pytest_agenteval.records.evidence import Check, expected_beyond_claim
 from pytest_agenteval.reports.resource_text import change_texts
 from pytest_agenteval.reports.text_difference import Run, compare_texts, fold_runs
 from pytest_agenteval.reports.trial_difference import (
@@ -135,7 +135,7 @@ def _flip_lines(
                 # Checks of one answer have all found the same: it stands there once.
                 found = "" if failed.found == found_before[side] else failed.found
                 found_before[side] = failed.found
-                for label, text in (("expected", failed.expected_beyond_claim), (f"{side} found", found)):
+                for label, text in (("expected", expected_beyond_claim(failed)), (f"{side} found", found)):
                     if text:
                         yield from labelled(label, text, detail, INDENT * 3, most=3)
     yield from more_line(0 if detail.full else len(change.flips) - MOST_CHECKS, "check")
