@@ -307,7 +307,10 @@ def test_a_trial_says_what_it_is_compared_by() -> None:
     later = tuple(replace(event, at=event.at + 1) for event in events)
     sides = [
         trial_view(trial("a", 1, 1.0, transcript=Transcript(events=each), digests=digests))
-        for each, digests in ((events, Digests(prompt="p")), (later, Digests(prompt="p", sent="s")))
+        for each, digests in (
+            (events, Digests(prompt="p")),
+            (later, Digests(prompt="p", sent={"first message": "s"})),
+        )
     ]
     old, new = (side.marks for side in sides)
 
@@ -316,5 +319,8 @@ def test_a_trial_says_what_it_is_compared_by() -> None:
         ("retry", 1, False),
     ]
     assert old.events == new.events
-    assert new.made_of == {**old.made_of, "what models were told": "s"}
+    # Each is one text: scripts would tell two equal maps apart.
+    told = new.made_of["what models were told"]
+    assert isinstance(told, str)
+    assert new.made_of == {**old.made_of, "what models were told": told}
     assert old.made_of["prompt"] == "p"

@@ -281,7 +281,11 @@ ROUTINE_EVENTS = ("judge_ask", PROMPT_READ)
 
 
 def _marks(trial: Trial, state: Any) -> TrialMarks:
-    digests = {words: getattr(trial.digests, name) for name, words in INGREDIENTS.items()}
+    # One text each: a page compares them by what they are, and maps are never the same there.
+    digests = {
+        words: str(getattr(trial.digests, name)) for name, words in INGREDIENTS.items() if name != "sent"
+    }
+    digests[INGREDIENTS["sent"]] = json_digest(dict(trial.digests.sent))
     # Trials of earlier versions do not know what was sent, and unknown is no difference.
     if not trial.digests.sent:
         del digests[INGREDIENTS["sent"]]
