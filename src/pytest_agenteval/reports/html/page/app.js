@@ -137,12 +137,12 @@ function showPair(pair) {
 
 // The two that are beside each other, as far as they have been read.
 function Pair({pair: [one, other], opened}) {
-  const alike = TRIALS[one].row === TRIALS[other].row;
+  const {row} = TRIALS[one], alike = row === TRIALS[other].row;
   const title = (place) => `${alike ? '' : `${plain(TRIALS[place].row.task)}, `}${SIDES.length > 1 ? `${sideLabel(TRIALS[place].side)}, ` : ''}repetition ${TRIALS[place].repetition}`;
   const sides = [{title: title(one), place: one, trial: opened.old, problem: opened.oldProblem}, {title: title(other), place: other, trial: opened.trial, problem: opened.problem}];
   return html`<div class="trial" key=${`${one} ${other}`}><header class="trial-head">
-    <p class="crumbs"><a href=${listHash(listQuery)}>← All tasks</a> <span class="steps"><${KeysButton} /></span></p>
-    <h1 tabindex="-1">${sides.map(({place}, at) => html`${at > 0 && html` <span class="dim">beside</span> `}<a href=${trialHash(place)}>${breakable(TRIALS[place].name)}</a>`)}</h1></header>
+    <p class="crumbs"><a href=${listHash(listQuery)}>← All tasks</a> ${alike && html`<span class="dim">${plain(row.label)} · ${plain(row.bucket)}</span>`} <span class="steps"><${KeysButton} /></span></p>
+    <h1 tabindex="-1">${alike ? breakable(row.task) : sides.map(({place}, at) => html`${at > 0 && html` <span class="dim">beside</span> `}${breakable(TRIALS[place].name)}`)}</h1></header>
     <${Beside} sides=${sides} /></div>`;
 }
 

@@ -238,7 +238,7 @@ class Beside extends Component {
   bars(sides, total) {
     const {at} = this.state, jump = (by, words, key, sign) => html`<button disabled=${!total} onClick=${() => this.move(by)}><span class="unseen">${words} difference </span>${sign} <kbd>${key}</kbd></button>`;
     return html`<div class="beside-bar two" ref=${(bar) => { if (bar) this.bar = bar; }}>
-      ${sides.map(({title, place}) => html`<p class="side-title"><b>${title}</b> <b class="ending ${TRIALS[place].ending}">${plain(TRIALS[place].ending)}</b> ${figure(TRIALS[place].score)}</p>`)}
+      ${sides.map(({title, place}) => html`<p class="side-title"><a href=${trialHash(place)}>${title}</a> <b class="ending ${TRIALS[place].ending}">${plain(TRIALS[place].ending)}</b> ${figure(TRIALS[place].score)}</p>`)}
       <p class="jumps"><span role="status" class="dim">${total === undefined ? '' : at < 0 || !total ? plural(total, 'difference') : `${at + 1} of ${count(total)}`}</span>
         ${jump(-1, 'Previous', 'p', '‹')}${jump(1, 'Next', 'n', '›')}</p></div>`;
   }
