@@ -12,6 +12,7 @@ import pytest
 
 from tests.extended.browser.sample_reports import compared_report, hostile_report, large_report
 from tests.extended.browser.served import Served, ServedVisit
+from tests.extended.browser.sided_reports import SHARES, baseline_report, runs_report, sides_report
 from tests.extended.browser.visit import Visit
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
@@ -64,6 +65,36 @@ def visit_served(browser: Any) -> Iterator[Callable[..., ServedVisit]]:
 def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two runs beside each other, with every kind of trial."""
     return compared_report(tmp_path_factory.mktemp("compared"))
+
+
+@pytest.fixture(scope="session")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of one model."""
+    return sides_report(tmp_path_factory.mktemp("one"), "fast")
+
+
+@pytest.fixture(scope="session")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of three models, of which the last is better."""
+    return sides_report(tmp_path_factory.mktemp("three"), "fast", "mid", "slow")
+
+
+@pytest.fixture(scope="session")
+def six(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of three models with two prompts each."""
+    return sides_report(tmp_path_factory.mktemp("six"), *SHARES)
+
+
+@pytest.fixture(scope="session")
+def lanes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs of two models each."""
+    return runs_report(tmp_path_factory.mktemp("lanes"))
+
+
+@pytest.fixture(scope="session")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run beside a baseline's file."""
+    return baseline_report(tmp_path_factory.mktemp("base"))
 
 
 @pytest.fixture(scope="session")

@@ -36,16 +36,38 @@ def test_axe_finds_no_serious_fault(visit: Open, compared: Path, look: str, keys
     if keys is not None:
         seen.press(*keys)
         seen.until(f"document.querySelector('{'.beside .made' if keys else '#conversation'}')")
+    assert faults_of(seen) == set()
+
+
+@pytest.mark.parametrize("sides", ["one", "three", "six", "lanes", "base"])
+@pytest.mark.parametrize("look", LOOKS)
+def test_axe_finds_no_serious_fault_in_any_number_of_sides(
+    visit: Open, request: pytest.FixtureRequest, look: str, sides: str
+) -> None:
+    """So it is with one side, with three and more, with filters, and with the panel that adds one."""
+    seen = visit(request.getfixturevalue(sides), "#/?ending=missed&q=e", **LOOKS[look])
+    seen.press("x", "f")
+    assert seen.count(".panel") == 1
+    assert faults_of(seen) == set()
+    seen.press("Escape")
+    menu = seen.page.locator(".menu > button").last
+    if menu.is_visible():
+        menu.click()
+        assert seen.count("[role=menuitem]") > 2
+        assert faults_of(seen) == set()
+
+
+def faults_of(seen: Visit) -> set[str]:
+    """Give what axe finds serious, with everything that is folded opened."""
     seen.get("for (const fold of document.querySelectorAll('details')) fold.open = true")
     seen.get(AXE.read_text(encoding="utf-8"))
     faults = seen.get("axe.run().then(result => result.violations)")
-    serious = {
+    return {
         f"{fault['id']}: {node['target']} {node['failureSummary'][:200]}"
         for fault in faults
         if fault["impact"] in ("serious", "critical")
         for node in fault["nodes"]
     }
-    assert serious == set()
 
 
 @pytest.mark.parametrize("address", ["", TRIAL], ids=["list", "trial"])
@@ -142,14 +164,21 @@ def test_slash_leads_from_a_trial_to_the_filter(visit: Open, compared: Path) -> 
     seen.until("document.activeElement.id === 'filter'")
 
 
-def test_tab_reaches_everything(visit: Open, compared: Path) -> None:
+@pytest.mark.parametrize(
+    ("report", "address"), [("compared", "#/?q=task_0"), ("three", "#/?q=delivery_0&tool=refund")]
+)
+def test_tab_reaches_everything(
+    visit: Open, request: pytest.FixtureRequest, report: str, address: str
+) -> None:
     """What can be clicked can be reached by Tab, in the order of the page."""
-    seen = visit(compared, "#/?q=task_0")
+    seen = visit(request.getfixturevalue(report), address)
     reached = set()
-    for _ in range(150):
+    for _ in range(170):
         seen.press("Tab")
         reached.add(seen.get("document.activeElement.outerHTML.slice(0, 300)"))
-    clickable = "a[href], button:not(:disabled), input, select, summary"
+    # Radio buttons of one name are one stop: arrow keys choose among them.
+    radios = "input[type=radio]:not(:checked)"
+    clickable = f"a[href], button:not(:disabled), input:not({radios}), select, summary"
     visible = f"[...document.querySelectorAll('{clickable}')].filter(each => each.checkVisibility())"
     missed = set(seen.get(f"{visible}.map(each => each.outerHTML.slice(0, 300))")) - reached
     assert missed == set()

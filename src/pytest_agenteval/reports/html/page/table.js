@@ -19,9 +19,10 @@ function newLayout(query) {
   const longest = most(sides), fitting = longest > cells ? cells - 1 : cells;
   const strip = Math.min(longest > cells ? fitting + 1.2 : longest, cells + 1) * 21;
   const height = cards ? 52 + 27 * sides.length : 48;
+  const heading = OLD === null ? 0 : SIDES.reduce((sum, {label}) => sum + Math.min(label.length, 20), 3) * 6.4;
   const score = matrix && `${Math.ceil(strip) + (sides.length > 4 ? 42 : 48)}px`;
   const grid = matrix ? `minmax(9rem, 1fr) repeat(${sides.length}, ${score}) 3.5rem${column ? ' 4rem' : ''}`
-    : `minmax(0, 1fr) minmax(5rem, 8.5rem) ${Math.ceil(strip * SIDES.length + (SIDES.length - 1) * 30 + 12)}px 2.9rem${OLD === null ? '' : ' 3.3rem'}${column ? ' 4rem' : ''}`;
+    : `minmax(0, 1fr) minmax(5rem, 8.5rem) ${Math.ceil(Math.max(heading, strip * SIDES.length + (SIDES.length - 1) * 30 + 12))}px 2.9rem${OLD === null ? '' : ' 3.3rem'}${column ? ' 4rem' : ''}`;
   return {sides, matrix, cards, column, cells: fitting, longest, height, grid, wide: matrix && sides.length > 6};
 }
 
@@ -105,7 +106,8 @@ function SideCell({task, side, layout, fits}) {
   const kind = change > 1e-9 ? 'good' : change !== null && change < -1e-9 ? 'bad' : '';
   return html`<span role="cell" class="of-side"><span class="label line">${sideLabel(side) || plain(SIDES[side].name)}</span>
     ${trials.length ? html`<${Strip} places=${trials} most=${layout.cells} fits=${fits} />` : html`<span class="dim" title="no trials">–</span>`}
-    <span class="number ${kind} ${flag}" title=${change === null ? undefined : `${flag && `${flag}: `}${signed(change)} from ${sideLabel(OLD)}`}>${trials.length > 0 && figure(score)}${flag && html`<span class="hidden"> ${flag}</span>`}</span></span>`;
+    <span class="number ${kind} ${flag}" title=${change === null ? undefined : `${flag && `${flag}: `}${signed(change)} from ${sideLabel(OLD)}`}>${trials.length > 0 && figure(score)}${flag && html`<span class="hidden"> ${flag}</span>`}</span>
+    ${layout.cards && change !== null && html`<span class="by ${kind}">${signed(change)}</span>`}</span>`;
 }
 
 function PairCells({task, query, layout, fits}) {
@@ -169,7 +171,7 @@ class Table extends Component {
   look() {
     const above = -this.body.getBoundingClientRect().top, {height} = layoutOf(this.props.query);
     const first = Math.max(0, Math.min(Math.floor(above / height), this.props.rows.length) - MARGIN_ROWS);
-    const last = Math.ceil((above + innerHeight) / height) + MARGIN_ROWS;
+    const last = Math.max(Math.ceil((above + innerHeight) / height), MARGIN_ROWS) + MARGIN_ROWS;
     if (first !== this.state.first || last !== this.state.last || height !== this.state.height) this.setState({first, last, height});
   }
 
