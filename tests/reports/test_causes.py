@@ -17,8 +17,8 @@ from pytest_agenteval.reports.causes import (
     MOST_ALONE,
     MOST_REASON,
     Cause,
+    cause_json,
     cause_lines,
-    causes_json,
     causes_markdown,
     causes_of,
     causes_title,
@@ -315,7 +315,7 @@ def test_hostile_texts_stay_in_their_lines(tmp_path: Path, width: int) -> None:
     assert "<img" not in table
     assert "@octocat" not in table
     assert all(line.count("|") >= 5 for line in table.splitlines()[: len(found) + 2])
-    assert [row["words"] for row in causes_json(found)] == [cause.words for cause in found]
+    assert [cause_json(cause)["words"] for cause in found] == [cause.words for cause in found]
 
 
 def test_twenty_thousand_trials_are_grouped_without_reading_a_transcript(tmp_path: Path) -> None:

@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import takewhile
-from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
 from pytest_agenteval.records.evidence import denied
@@ -23,6 +22,7 @@ from pytest_agenteval.store.record_files import shorten
 from pytest_agenteval.text.formatting import (
     INDENT,
     StyledLine,
+    align_columns,
     cell_width,
     cut,
     format_figure,
@@ -42,25 +42,29 @@ LEAST_SHARED = 2
 
 _QUOTED = "|".join(
     rf"(?<!\w){opening}(?:[^{closing}\\]|\\.){{0,200}}(?:{closing}(?!\w)|\Z)"
-    for opening, closing in (("'", "'"), ('"', '"'), ("`", "`"), ("“", "”"), ("‘", "’"), ("「", "」"))
+    for opening, closing in ("''", '""', "``", "“”", "‘’", "「」")
 )
 _PLAIN = r"[^\s/'\"`(),;:=…]"
-# A folder, then a name that goes on over blanks to its suffix, or ends at the next blank.
-_PATH = (
-    rf"(?<![\w/]){_PLAIN}{{0,80}}/"
-    rf"(?:[^'\"`(),;:=\n]{{0,60}}?\.[A-Za-z]\w{{0,4}}(?!\w)|(?:{_PLAIN}|/){{0,200}})"
-)
-_ID = (
-    r"(?<!\w)(?:0x[0-9a-fA-F]+|(?=\w{0,40}?\d)[0-9a-fA-F]{8,}(?:-[0-9a-fA-F]{4,}){0,5}"
-    r"|(?=\w{0,60}?\d\w{0,60}?\d)\w{12,}|\w{1,30}[-_#]\d+)(?!\w)"
-)
-_UNIT = r"(?:Z|[a-z%]{1,2}(?![a-z]))?"
-_NUMBER = rf"(?<![^\W\d_])(?:[$€£₩-]?\d[\d.,:/T_-]*\d|\d){_UNIT}"
-_STATUS = r"(?i:\b(?:HTTP|status|code)(?: status| code)?:? \d{3}\b)"
-_VALUE = rf"(?:{_QUOTED}|https?://\S{{1,300}}|{_PATH}|{_ID}|{_NUMBER})"
+_VALUE = rf"""(?:
+    {_QUOTED} | https?://\S{{1,300}}
+    # A path: a folder, then a name that goes on over blanks to its suffix, or ends at the next blank.
+    | (?<![\w/]) {_PLAIN}{{0,80}}/
+      (?: [^'"`(),;:=\n]{{0,60}}?\.[A-Za-z]\w{{0,4}}(?!\w) | (?:{_PLAIN}|/){{0,200}} )
+    # An id: a hash or a UUID, a long word with two digits, or a word with a number.
+    | (?<!\w) (?: (?=\w{{0,40}}?\d) [0-9a-fA-F]{{8,}} (?:-[0-9a-fA-F]{{4,}}){{0,5}}
+      | (?=\w{{0,60}}?\d\w{{0,60}}?\d) \w{{12,}} | \w{{1,30}}[-_\#]\d+ ) (?!\w)
+    # A number with its unit, a date or a time.
+    | (?<![^\W\d_]) [$€£₩-]? \d (?: [\w.,:/+-]{{0,60}}[\w%] | % )?
+)"""
+_VARYING = rf"""(?x)
+    (?P<status> (?i:\b(?:HTTP|status|code)(?:\ status|\ code)?:?\ \d{{3}}\b) )
+    | {_VALUE} (?: (?: ,\ ? | \ or\  | \ and\  | \ \|\  ) {_VALUE} )*
+"""
+"""What says nothing of a reason: a value, or a list of them. The status of a reply does say something."""
+
 _FRAME = re.compile(r'^ *File "(?:[^"\n]*[/\\])?([^"\n]+)", line (\d+)', re.MULTILINE)
 
-VALUE = "…"
+VALUE, _QUOTED_VALUE = "…", "'…'"
 _GAP = "\0"
 """Stands in a pattern where a value was: a character that no printable text has."""
 
@@ -70,13 +74,6 @@ class Likeness(NamedTuple):
 
     pattern: str
     values: tuple[str, ...]
-
-
-@cache
-def _varying() -> re.Pattern[str]:
-    """Make the pattern of what says nothing of a reason, a value or a list of them; a status does."""
-    # Where everything passed it is not needed, and to make it takes 3 ms.
-    return re.compile(rf"(?P<status>{_STATUS})|{_VALUE}(?:(?:, ?| or | and | \| ){_VALUE})*")
 
 
 @lru_cache(4096)
@@ -90,7 +87,8 @@ def likeness(text: str) -> Likeness:
         values.append(match[0])
         return _GAP
 
-    pattern = _varying().sub(replaced, one_line(text, MOST_REASON))
+    # Compiled by its first use, which takes 3 ms: where everything passed it is not needed.
+    pattern = re.sub(_VARYING, replaced, one_line(text, MOST_REASON))
     return Likeness(pattern, tuple(values))
 
 
@@ -100,8 +98,8 @@ class Cause(FrozenValue, frozen=True):
     ``grader`` is the label of the grader that gave too low a score; it is empty for errors and for limits.
     ``check`` is the claim that did not hold, and empty where a grader gives a rationale only. ``check`` and
     ``reason`` have ``…`` in place of values that are not the same in all trials; ``words`` say all of it in
-    one line. ``sides`` has the trials of each side, in their order, none twice; a trial that missed for two
-    reasons is in both causes. ``below`` is how far their grades are below their thresholds, on average.
+    one line. ``sides`` has the trials of each side, none twice; a trial that missed for two reasons is in
+    both causes. ``below`` is how far their grades are below their thresholds, on average.
     """
 
     kind: CauseKind
@@ -127,149 +125,114 @@ class Cause(FrozenValue, frozen=True):
         return len({entry.key[:2] for entry in self.entries})
 
     @property
-    def worst_side(self) -> int:
-        """The number of the side that has the worst trial."""
-        return next(at for at, side in enumerate(self.sides) if any(each is self.worst for each in side))
-
-    @property
     def traceback(self) -> str:
         """The traceback of the worst trial, or of the first that has one."""
         return self.worst.traceback or next(filter(None, (entry.traceback for entry in self.entries)), "")
 
 
 class _Reason(NamedTuple):
-    """One thing for which one trial did not pass.
+    """One thing for which a trial did not pass, and the number of the trial's side.
 
     ``label`` is the grader's or, of an error, its cause; ``place`` is where code raised an error.
     """
 
+    side: int
+    entry: JournalEntry
     kind: CauseKind
     label: str
     is_check: bool
-    text: str
+    like: Likeness
     below: float
     place: str = ""
 
     @property
     def of(self) -> tuple[object, ...]:
-        """What it is a reason of: a grader, its checks or a cause of errors."""
+        """Whose reason it is: a grader's, a check's, or that of a kind of error."""
         return self.kind, self.label, self.is_check
 
     @property
     def group(self) -> tuple[object, ...]:
         """What reasons that are alike have in common."""
-        return *self.of, likeness(self.text).pattern, self.place
+        return *self.of, self.like.pattern, self.place
 
 
 def causes_of(entries_by_side: Sequence[Iterable[JournalEntry]]) -> list[Cause]:
     """Group the trials of each side that did not pass by what failed: the cause of most trials is first."""
-    groups: dict[tuple[object, ...], _Group] = {}
+    groups: dict[object, list[_Reason]] = defaultdict(list)
     for side, entries in enumerate(entries_by_side):
         for entry in entries:
             if entry.ending != "passed":
-                for reason in _reasons(entry):
-                    key = reason.group
-                    if key not in groups:
-                        groups[key] = _Group(reason, len(entries_by_side))
-                    groups[key].add(side, entry, reason)
-    causes = [group.cause() for group in _folded(groups.values())]
+                for reason in _reasons(entry, side):
+                    groups[reason.group].append(reason)
+    causes = [_cause(group, len(entries_by_side)) for group in _folded(groups.values())]
     return sorted(causes, key=lambda cause: (-cause.trials, -cause.below, cause.kind, cause.words))
 
 
-class _Group:
-    """A cause while its trials are found."""
-
-    def __init__(self, first: _Reason, sides: int) -> None:
-        self.first = first
-        self.sides: list[list[JournalEntry]] = [[] for _ in range(sides)]
-        self.texts: dict[str, None] = {}
-        self.below: list[float] = []
-        self.tasks: set[tuple[str, ...]] = set()
-        self.is_folded = False
-
-    def add(self, side: int, entry: JournalEntry, reason: _Reason) -> None:
-        self.texts[reason.text] = None
-        self.below.append(reason.below)
-        self.tasks.add(entry.key[:2])
-        # Two checks of one kind may fail in a trial; the reasons of a trial come one after the other.
-        if not self.sides[side] or self.sides[side][-1] is not entry:
-            self.sides[side].append(entry)
-
-    def cause(self) -> Cause:
-        first = self.first
-        is_error, label = first.kind == "errored", first.label
-        text = (common_words if self.is_folded else common_text)(self.texts)
-        words = self._denial() if first.is_check else text
-        words = words or ("another reason in each task" if self.is_folded else "no reason given")
-        place = f" ({first.place})" if first.place and not self.is_folded else ""
-        words = one_line(": ".join(filter(None, (label, words))), MOST_REASON - len(place)) + place
-        entries = [entry for side in self.sides for entry in side]
-        return Cause(
-            kind=first.kind,
-            grader="" if is_error else label,
-            check=text if first.is_check else "",
-            reason=words if is_error else "" if first.is_check else text,
-            words=words,
-            sides=tuple(map(tuple, self.sides)),
-            worst=min(entries, key=_badness),
-            below=sum(self.below) / len(self.below),
-        )
-
-    def _denial(self) -> str:
-        denials = [denied(_closed(claim)) for claim in self.texts]
-        if self.is_folded:
-            return common_words(denials)
-        is_one = len({likeness(denial).pattern for denial in denials}) == 1
-        return common_text(denials) if is_one else f"no: {common_text(self.texts)}"
-
-
-def _closed(claim: str) -> str:
-    """Close the quotes of a claim that was cut within them, as it is denied like a whole one."""
-    opened = next((quote for quote in "'\"" if claim.count(quote) == 1), "")
-    return claim + opened if opened and claim.endswith(VALUE) else claim
-
-
-def _badness(entry: JournalEntry) -> tuple[object, ...]:
-    return entry.score or 0.0, entry.key
-
-
-def _folded(groups: Iterable[_Group]) -> Iterator[_Group]:
+def _folded(groups: Iterable[list[_Reason]]) -> Iterator[list[_Reason]]:
     """Put causes of one grader that have a task each together, where there are many.
 
     A judge may give each trial a reason in words of its own: as causes they would say nothing.
     """
-    alone: dict[object, list[_Group]] = defaultdict(list)
+    alone: dict[object, list[list[_Reason]]] = defaultdict(list)
     for group in groups:
-        if len(group.tasks) == 1:
-            alone[group.first.of].append(group)
+        if len(_tasks(group)) == 1:
+            alone[group[0].of].append(group)
         else:
             yield group
     for few in alone.values():
-        tasks = {task for group in few for task in group.tasks}
-        yield from few if len(tasks) <= MOST_ALONE else [_merged(few)]
+        together = [reason for group in few for reason in group]
+        yield from few if len(_tasks(together)) <= MOST_ALONE else [together]
 
 
-def _merged(groups: Sequence[_Group]) -> _Group:
-    merged = _Group(groups[0].first, len(groups[0].sides))
-    merged.is_folded = True
-    for group in groups:
-        merged.below += group.below
-        merged.texts |= group.texts
-        merged.tasks |= group.tasks
-    for side, entries in enumerate(merged.sides):
-        # A trial that has two of these reasons counts once.
-        alike = {id(entry): entry for group in groups for entry in group.sides[side]}
-        entries += sorted(alike.values(), key=attrgetter("key"))
-    return merged
+def _tasks(group: Iterable[_Reason]) -> set[tuple[str, ...]]:
+    return {reason.entry.key[:2] for reason in group}
+
+
+def _cause(group: Sequence[_Reason], sides: int) -> Cause:
+    first, likes = group[0], list(dict.fromkeys(reason.like for reason in group))
+    is_error = first.kind == "errored"
+    is_folded = len({(reason.like.pattern, reason.place) for reason in group}) > 1
+    if is_folded:
+        texts = [_common([like]) for like in likes]
+        text = common_words(texts)
+        words = common_words(map(denied, texts)) if first.is_check else text
+        words = words or "another reason in each task"
+    else:
+        # Denied before the quotes go: ``contains`` and ``matches`` are known by them.
+        text = _common(likes)
+        words = (denied(text) if first.is_check else text).replace(_QUOTED_VALUE, VALUE)
+        text = text.replace(_QUOTED_VALUE, VALUE)
+    place = f" ({first.place})" if first.place and not is_folded else ""
+    words = ": ".join(filter(None, (first.label, words or "no reason given")))
+    words = one_line(words, MOST_REASON - len(place)) + place
+    # A trial of which two checks of one kind failed is there once.
+    trials: list[dict[int, JournalEntry]] = [{} for _ in range(sides)]
+    for reason in group:
+        trials[reason.side][id(reason.entry)] = reason.entry
+    return Cause(
+        kind=first.kind,
+        grader="" if is_error else first.label,
+        check=text if first.is_check else "",
+        reason=words if is_error else "" if first.is_check else text,
+        words=words,
+        sides=tuple(tuple(side.values()) for side in trials),
+        worst=min((reason.entry for reason in group), key=lambda entry: (entry.score or 0.0, entry.key)),
+        below=sum(reason.below for reason in group) / len(group),
+    )
 
 
 def common_text(texts: Iterable[str]) -> str:
     """Write texts of one pattern as one: what is not the same in all of them is ``…``."""
-    parts = [likeness(text) for text in texts]
-    columns = zip(*(part.values for part in parts), strict=True)
-    # Quoted texts may have most of their words in common: 'order … of nobody'.
-    shared = [values[0] if len({*values}) == 1 else common_words(values) or VALUE for values in columns]
-    pieces = parts[0].pattern.split(_GAP)
+    return _common([likeness(text) for text in texts]).replace(_QUOTED_VALUE, VALUE)
+
+
+def _common(likes: Sequence[Likeness]) -> str:
+    shared = []
+    for values in zip(*(like.values for like in likes), strict=True):
+        different = _QUOTED_VALUE if values[0][0] in "'\"" else VALUE
+        # Quoted texts may have most of their words in common: 'order … of nobody'.
+        shared.append(values[0] if len({*values}) == 1 else common_words(values) or different)
+    pieces = likes[0].pattern.split(_GAP)
     return "".join(piece + value for piece, value in zip(pieces, [*shared, ""], strict=True))
 
 
@@ -286,25 +249,28 @@ def _shared(lines: Sequence[Sequence[str]]) -> list[str]:
     return [word for word, *_ in takewhile(lambda column: len({*column}) == 1, words)]
 
 
-def _reasons(entry: JournalEntry) -> Iterator[_Reason]:
+def _reasons(entry: JournalEntry, side: int = 0) -> Iterator[_Reason]:
     """Give each reason for which a trial did not pass, one at least."""
     if entry.ending == "errored":
-        message, place = entry.message.partition("\n")[0], crash_place(entry.traceback)
-        yield _Reason("errored", entry.cause or "errored", False, message, 1.0, place)
+        like, place = likeness(entry.message.partition("\n")[0]), crash_place(entry.traceback)
+        yield _Reason(side, entry, "errored", entry.cause or "errored", False, like, 1.0, place)
         return
     below_threshold = [grade for grade in entry.grades if grade.passed is False]
     if entry.limit or not below_threshold:
         limit = f"limit reached: {entry.limit}" if entry.limit else "below its threshold"
-        yield _Reason("missed", "", False, limit, 1.0 - (entry.score or 0.0))
+        yield _Reason(side, entry, "missed", "", False, likeness(limit), 1.0 - (entry.score or 0.0))
     failed = entry.failed_checks or ((),) * len(entry.grades)
-    for grade, claims in zip(entry.grades, failed, strict=True):
+    for grade, stored in zip(entry.grades, failed, strict=True):
         if grade.passed is False:
-            below = grade.threshold - (grade.score or 0.0)
-            claims = claims or claims_in(grade.rationale)
-            for claim in claims:
-                yield _Reason("missed", grade.grader, True, claim, below)
-            if not claims:
-                yield _Reason("missed", grade.grader, False, grade.rationale, below)
+            claims, below = stored or claims_in(grade.rationale), grade.threshold - (grade.score or 0.0)
+            for text in map(_closed, claims) if claims else [grade.rationale]:
+                yield _Reason(side, entry, "missed", grade.grader, bool(claims), likeness(text), below)
+
+
+def _closed(claim: str) -> str:
+    """Close the quotes of a claim that was cut within them, so that it reads like a whole one."""
+    opened = next((quote for quote in "'\"" if claim.count(quote) % 2), "")
+    return claim + opened if claim.endswith(VALUE) else claim
 
 
 def crash_place(traceback: str) -> str:
@@ -331,13 +297,6 @@ MOST_SIDES, MOST_LABEL = 6, 20
 LEAST_WORDS = 48
 """Columns for the words of a cause; with fewer, its worst trial stands on a line below."""
 
-GAP = "  "
-_ENDINGS = {
-    frozenset({"missed"}): "missed",
-    frozenset({"failed"}): "failed",
-    frozenset({"errored"}): "errored",
-}
-
 
 def common_causes(sides: Sequence[Iterable[JournalEntry]]) -> list[Cause]:
     """Give the causes where they say more than a list of misses: there are many, and some have one cause."""
@@ -352,7 +311,8 @@ def common_causes(sides: Sequence[Iterable[JournalEntry]]) -> list[Cause]:
 def causes_title(causes: Sequence[Cause], trials: int) -> str:
     """Give the title of all causes of a number of trials: ``why trials missed (126 of 168)``."""
     entries = {id(entry): entry for cause in causes for entry in cause.entries}
-    verb = _ENDINGS.get(frozenset(entry.ending for entry in entries.values()), "did not pass")
+    endings = {entry.ending for entry in entries.values()}
+    verb = endings.pop() if len(endings) == 1 else "did not pass"
     # What the counts are of has to be known, or they would seem to add up to too much.
     several = sum(cause.trials for cause in causes) > len(entries)
     note = "; some for several causes" if several else ""
@@ -368,32 +328,24 @@ def cause_lines(
     be pasted into ``agenteval show``.
     """
     head, *rows = _table(causes[:most], labels)
-    widths = [max(map(cell_width, column)) for column in zip(head, *rows, strict=True)]
-    figures = sum(len(GAP) + wide for wide in widths[1:-1])
-    beside = width - len(INDENT) - figures - len(GAP) - widths[-1]
-    is_wide = beside >= min(widths[0], LEAST_WORDS)
-    widths[0] = min(widths[0], max(1, beside if is_wide else width - len(INDENT) - figures))
-    while len(rows) > LEAST_CAUSES and _height(len(rows), len(causes), is_wide) > room:
+    longest, *figures, worst = [max(map(cell_width, column)) for column in zip(head, *rows, strict=True)]
+    left = width - len(INDENT) - sum(2 + figure for figure in figures)
+    is_wide = left - 2 - worst >= min(longest, LEAST_WORDS)
+    words = max(1, left - 2 - worst if is_wide else left)
+    while (
+        len(rows) > LEAST_CAUSES and len(rows) * (1 if is_wide else 2) + 1 + (len(rows) < len(causes)) > room
+    ):
         rows.pop()
-    lines = [StyledLine(_row(["", *head[1:]], widths, is_wide), "dim")]
-    for row in rows:
-        lines.append(StyledLine(_row(row, widths, is_wide)))
-        lines += [] if is_wide else [StyledLine(f"{INDENT * 2}{row[-1]}", "dim")]
+    cells = [["", *head[1:]], *([cut(row[0], words), *row[1:]] for row in rows)]
+    top, *lines = align_columns([[*row[:-1], pad(row[-1], worst)] if is_wide else row[:-1] for row in cells])
+    found = [StyledLine((INDENT + top).rstrip(), "dim")]
+    for line, row in zip(lines, rows, strict=True):
+        found.append(StyledLine((INDENT + line).rstrip()))
+        found += [] if is_wide else [StyledLine(f"{INDENT * 2}{row[-1]}", "dim")]
     if len(rows) < len(causes):
         how = " (-v)" if most == MOST_CAUSES else ""
-        lines.append(StyledLine(f"{INDENT}{pluralize(len(causes) - len(rows), 'more cause')}{how}", "dim"))
-    return lines
-
-
-def _height(rows: int, causes: int, is_wide: bool) -> int:
-    return 1 + rows * (1 if is_wide else 2) + (rows < causes)
-
-
-def _row(row: Sequence[str], widths: Sequence[int], is_wide: bool) -> str:
-    words, *counts, worst = row
-    figures = [pad(cell, wide, right=True) for cell, wide in zip(counts, widths[1:-1], strict=True)]
-    cells = (pad(cut(words, widths[0]), widths[0]), *figures, worst if is_wide else "")
-    return INDENT + GAP.join(cells).rstrip()
+        found.append(StyledLine(f"{INDENT}{pluralize(len(causes) - len(rows), 'more cause')}{how}", "dim"))
+    return found
 
 
 def _table(causes: Iterable[Cause], labels: Sequence[str]) -> list[list[str]]:
@@ -417,17 +369,18 @@ def causes_markdown(causes: Sequence[Cause], most: int, labels: Sequence[str] = 
 
 def errors_by_cause(entries: Iterable[JournalEntry]) -> list[list[JournalEntry]]:
     """Put errored trials of one cause together, at the place of the first; all others are alone."""
-    groups: dict[object, list[JournalEntry]] = {}
+    groups: dict[object, list[JournalEntry]] = defaultdict(list)
     for entry in entries:
         # What somebody noted of a trial would be lost beside others.
         is_plain_error = entry.ending == "errored" and not entry.note
-        key = next(_reasons(entry)).group if is_plain_error else ("", id(entry))
-        groups.setdefault(key, []).append(entry)
+        groups[next(_reasons(entry)).group if is_plain_error else id(entry)].append(entry)
     return list(groups.values())
 
 
 def cause_json(cause: Cause) -> dict[str, Any]:
-    """Give a cause as documents have it, but for its worst trial; ``sides`` are the trials of each side."""
+    """Give a cause as documents have it; ``sides`` are the trials of each side, ``worst`` names a trial."""
+    worst = cause.worst
+    side = next(at for at, side in enumerate(cause.sides) if any(entry is worst for entry in side))
     return {
         "words": cause.words,
         "kind": cause.kind,
@@ -438,19 +391,5 @@ def cause_json(cause: Cause) -> dict[str, Any]:
         "tasks": cause.tasks,
         "sides": list(map(len, cause.sides)),
         "traceback": cause.traceback,
+        "worst": {"side": side, "trial": trial_name(worst.key), "score": worst.score},
     }
-
-
-def causes_json(causes: Iterable[Cause]) -> list[dict[str, Any]]:
-    """Give causes with the names of their worst trials, and the numbers of the sides that have these."""
-    return [
-        {
-            **cause_json(cause),
-            "worst": {
-                "side": cause.worst_side,
-                "trial": trial_name(cause.worst.key),
-                "score": cause.worst.score,
-            },
-        }
-        for cause in causes
-    ]

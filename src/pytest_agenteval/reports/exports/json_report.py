@@ -9,7 +9,7 @@ from typing import Any
 
 from pytest_agenteval.compare.comparison import RunComparison
 from pytest_agenteval.compare.pairing import compared_run
-from pytest_agenteval.reports.causes import causes_json, causes_of
+from pytest_agenteval.reports.causes import cause_json, causes_of
 from pytest_agenteval.reports.comparison_report import FORMAT as COMPARISON_FORMAT
 from pytest_agenteval.reports.comparison_report import comparison_json
 from pytest_agenteval.reports.exports.document_text import clean_json, type_definitions
@@ -221,8 +221,8 @@ def report_figures(source: ReportSource, boards: Sequence[Leaderboard]) -> dict[
         for run in source.all_runs
     ]
     sides = {"sides": sides_json(source.sides), "comparisons": comparisons_json(source.sides)}
-    causes = causes_of([side.entries for side in source.sides.sides])
-    return {**leaderboards_json(boards), "totals": totals, **sides, "causes": causes_json(causes)}
+    causes = map(cause_json, causes_of([side.entries for side in source.sides.sides]))
+    return {**leaderboards_json(boards), "totals": totals, **sides, "causes": list(causes)}
 
 
 def _report_json(source: ReportSource) -> Iterator[str]:
