@@ -114,7 +114,9 @@ def made(chance: random.Random, said: list[Message], grades: list[Grade], lines:
         Event(chance.random(), kind, chance.choice(("x", "y")))
         for kind in chance.choices(("retry", "prompt_read", "hasOwnProperty"), k=3)
     )
-    digests = Digests(prompt=chance.choice("pq"), model="m", sent=chance.choice(("", "s")))
+    digests = Digests(
+        prompt=chance.choice("pq"), model="m", sent=chance.choice(({}, {"1": "x"}, {"1": "x", "2": "y"}))
+    )
     whole: Trial = trial("a", 1, 0.5, grades=tuple(grades), digests=digests)
     state = {"n": chance.choice((1, 2))}
     outcome = Outcome(Answer(ends, state), Tree(before), Tree(after))

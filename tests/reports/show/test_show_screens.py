@@ -113,7 +113,7 @@ def test_equal_trials_differ_in_nothing() -> None:
 
     lines = [line.text.strip() for line in difference_lines(view, view, (PLACE, PLACE), Detail(100))]
 
-    older = replace(view, digests=replace(view.digests, sent="1"))
+    older = trial_view(replace(TRIAL, digests=replace(TRIAL.digests, sent={"1": "x"})))
     of_older = [line.text for line in difference_lines(older, view, (PLACE, PLACE), Detail(100))]
     assert "  differs: nothing that a trial is made of" in of_older, "what was sent is unknown of one side"
     assert "differs: nothing that a trial is made of" in lines
