@@ -13,7 +13,8 @@ from pytest_agenteval.cli.main import main
 from pytest_agenteval.compare.baseline_file import baseline_text
 from pytest_agenteval.compare.comparison import compare_runs
 from pytest_agenteval.compare.verdict import LEVEL, PLAIN
-from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.records.trial import Digests, Trial
+from pytest_agenteval.reports.markdown_report import report_markdown
 from pytest_agenteval.reports.page_index import page_index, reversed_change
 from pytest_agenteval.reports.report_files import write_report
 from pytest_agenteval.reports.report_source import report_source
@@ -150,6 +151,40 @@ def test_it_is_said_which_side_beats_which(store: Callable[..., Run]) -> None:
     assert rows == ["good", "twin", "weak"]
 
 
+def test_what_is_not_compared_is_said(store: Callable[..., Run], tmp_path: Path) -> None:
+    """Sides without comparable scores, pairs that share some of their tasks, and why nothing is found."""
+
+    def tried(tasks: range, score: float | None, ruler: str = "r") -> Run:
+        digests = Digests(input="i", ruler=ruler)
+        trials = [trial(f"t{task}", 1, score and score + task / 1000, digests=digests) for task in tasks]
+        return store_run(tmp_path / "runs", trials)
+
+    sides = [tried(range(12), 0.1), tried(range(20), 0.9), tried(range(8, 14), 0.5)]
+    sides += [tried(range(12), None), tried(range(12), 0.9, "another")]
+    assert verdict_sentences(sides_of(sides)) == [
+        "B beats A (0.91 to 0.11, p <0.001)",
+        "cannot tell, too few trials that differ: A or C, B or C",
+        "D and E cannot be compared: none of the tasks has comparable scores on another side",
+        "compared over 12 of 20 tasks only: A or B",
+        "compared over 4 of 14 tasks only: A or C",
+        "compared over 6 of 20 tasks only: B or C",
+    ]
+    apart = [tried(range(12), 0.1), tried(range(24), 0.9), tried(range(12, 24), 0.9)]
+    assert "no task in common that can be compared: A or C" in verdict_sentences(sides_of(apart))
+
+
+def test_letters_are_explained_where_no_table_names_the_sides(
+    store: Callable[..., Run], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The screen of one run whose models have long names says what A and B are; so does its Markdown."""
+    run = store({(name * 30, ""): score for name, score in (("a", 0.1), ("b", 0.9))})
+    assert main(["report", run.folder.name, "--results", str(tmp_path / "runs")]) == 0
+    out = capsys.readouterr().out
+    said = out.index("B beats A")
+    assert said < out.index(f"A: {run.folder.name}, {'a' * 30}") < out.index(f"B: {run.folder.name}")
+    assert f"B: {run.folder.name}, {'b' * 30}" in report_markdown(report_source([run]))
+
+
 def test_verdicts_of_several_sides_share_one_level(store: Callable[..., Run]) -> None:
     """With three sides each of the three pairs is tested at a third of the level; two sides have it whole."""
     run = store(by_model(**SCORES))
@@ -224,6 +259,11 @@ def test_compare_and_report_take_any_number_of_sides(
     assert main(["compare", name, "--models", "good,fair,weak", *results]) == 1
     assert main(["compare", name, "--models", "good", *results]) == 2
     assert "expected two sides or more" in capsys.readouterr().err
+    worse, empty = (store(scores).folder.name for scores in (by_model(good=0.5), {}))
+    assert main(["compare", name, name, worse, *results]) == 1
+    assert main(["compare", worse, worse, *results]) == 0
+    assert main(["compare", worse, name, empty, *results]) == 2
+    assert f"nothing is on both sides ({worse}, good; {empty})" in capsys.readouterr().err
     others = [store(by_model(good=score)).folder.name for score in (0.5, 0.6)]
     assert main(["report", name, *others, "--json", str(tmp_path / "r.json"), *results]) == 0
     figures = json.loads((tmp_path / "r.json").read_text())

@@ -117,8 +117,9 @@ def compare(args: argparse.Namespace) -> int:
         print_other_runs_of_day(Path(args.results), name)
     sides = _compared_sides(args, models, variants)
     comparisons = [sides.comparison(0, new) for new in range(1, len(sides))]
-    for comparison in comparisons:
-        _refuse_obstacles(comparison, args)
+    for side, comparison in zip(sides.sides[1:], comparisons, strict=True):
+        which = f" ({sides.sides[0].name}; {side.name})" if len(sides) > 2 else ""
+        _refuse_obstacles(comparison, which, args)
     if args.judge_noise is not None:
         sides = _with_judge_noise(sides, args)
         comparisons = [sides.comparison(0, 1)]
@@ -146,6 +147,9 @@ def compare(args: argparse.Namespace) -> int:
 def _compared_sides(args: argparse.Namespace, models: Sequence[str], variants: Sequence[str]) -> Sides:
     results, tolerance = Path(args.results), args.tolerance or TOLERANCE
     places = [find_baseline(results, name) for name in args.runs]
+    # A run may be named twice, as latest and by its name. Named twice alone, it is compared with itself.
+    different = list({place.resolve(): place for place in places}.values())
+    places = different if len(different) > 1 else places
     sides = sides_of_places(places, models, variants, tolerance=tolerance)
     if len(sides) < 2:
         how = "name another run, or --models A,B or --variants A,B of this one"
@@ -196,15 +200,16 @@ def _with_judge_noise(sides: Sides, args: argparse.Namespace) -> Sides:
     return Sides(sides.sides, sides.legend, comparison=compared)
 
 
-def _refuse_obstacles(comparison: RunComparison, args: argparse.Namespace) -> None:
+def _refuse_obstacles(comparison: RunComparison, which: str, args: argparse.Namespace) -> None:
+    """Refuse two sides without a suite in common or, without --allow, with tasks that differ."""
     # Two models on one side and two others on the other: nobody knows which belong together.
     if not comparison.suites:
         old, new = (
             ", ".join(names) or "nothing" for names in (comparison.unmatched_old, comparison.unmatched_new)
         )
-        raise UsageMistake(f"nothing is on both sides: old has {old}; new has {new}")
+        raise UsageMistake(f"nothing is on both sides{which}: old has {old}; new has {new}")
     if comparison.obstacles and not args.allow:
-        head = "not comparable: these tasks are not the same on both sides"
+        head = f"not comparable: these tasks are not the same on both sides{which}"
         hint = "--allow compares all others, and says so"
         lines = indented_lines(comparison.obstacles, MOST_OBSTACLES)
         raise UsageMistake("\n".join([head, *lines, hint]))

@@ -34,7 +34,7 @@ from pytest_agenteval.reports.run_screen import gate_lines
 from pytest_agenteval.reports.run_view import view_of
 from pytest_agenteval.reports.scorecard import relevant_scorecards
 from pytest_agenteval.reports.sides import sides_of
-from pytest_agenteval.reports.sides_report import side_verdict_lines, verdict_sentences
+from pytest_agenteval.reports.sides_report import side_verdict_lines, verdict_texts
 from pytest_agenteval.reports.task_lines import TaskFileLines
 from pytest_agenteval.session.options import RawValue, WrongValue, file_name
 from pytest_agenteval.session.run_verdict import RunVerdict, judged_source, verdict_on_parts, write_comparison
@@ -197,10 +197,10 @@ def _write_reports(
     totals = list(scorecard_lines(run, relevant, WIDE, whole=False)) if relevant else []
     if args.comment:
         gates = verdict.lines if verdict else ()
-        remarks = [*verdict_sentences(sides), *gates, *(line.text for line in totals)]
+        remarks = [*verdict_texts(sides), *gates, *(line.text for line in totals)]
         lines = TaskFileLines(Path.cwd())
         write_text(args.comment, comment_markdown(run, view_of(run), lines, comparison, remarks))
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
-        markdown = summary_markdown(view_of(run), totals, judged, comparison, verdict_sentences(sides))
+        markdown = summary_markdown(view_of(run), totals, judged, comparison, verdict_texts(sides))
         if problem := append_summary(Path(summary), markdown):
             print(problem, file=sys.stderr)

@@ -41,7 +41,7 @@ from pytest_agenteval.reports.resource_text import comparison_texts, figure_text
 from pytest_agenteval.reports.run_view import RunView, SuiteView, looked_at_text, view_of, worst_first
 from pytest_agenteval.reports.run_warnings import run_warnings
 from pytest_agenteval.reports.sides import Sides
-from pytest_agenteval.reports.sides_report import sides_markdown, verdict_sentences
+from pytest_agenteval.reports.sides_report import sides_markdown, verdict_texts
 from pytest_agenteval.reports.suite_tables import (
     WorstBuckets,
     remarks_on_all,
@@ -207,7 +207,7 @@ def report_markdown(source: ReportSource) -> str:
     if not is_one_run and len(sides) > 1:
         parts += [f"{part}\n" for part in _causes_of_sides(sides)]
     if is_one_run:
-        parts.append(summary_markdown(view_of(runs[0]), side_verdicts=verdict_sentences(sides)))
+        parts.append(summary_markdown(view_of(runs[0]), side_verdicts=verdict_texts(sides)))
     boards = boards_beside(leaderboards_of(runs, source.scorecards, sides), source)
     return "\n".join([*parts, *(f"{table_markdown(table)}\n" for table in _tables(boards, len(runs)))])
 

@@ -74,13 +74,18 @@ class Lane(FrozenValue, frozen=True):
     suite: str
     whos: tuple[ModelVariant | None, ...]
 
+    def has(self, pair: tuple[int, int]) -> bool:
+        """Whether both sides of a pair have it."""
+        old, new = pair
+        return self.whos[old] is not None and self.whos[new] is not None
+
 
 class Sides:
     """Sides in their order, the old ones first, and how each pair of them compares.
 
     ``legend`` says what letters stand for; it is empty where labels speak for themselves. Of three sides and
     more, verdicts are stricter: the level is shared by all pairs, so that chance alone gives any verdict in
-    at most 5 % of reports.
+    at most 5 % of lanes.
     """
 
     def __init__(
@@ -301,6 +306,9 @@ def _are_split(wholes: Sequence[_Part]) -> bool:
 
 
 def _parts_of(whole: _Part) -> Iterator[_Part]:
+    """Give a part for each model with each variant; a run without trials is one."""
+    if not whole.suites:
+        yield whole
     for model, variant in dict.fromkeys((view.model, view.variant) for view in whole.suites):
         yield _part(whole, {(model, variant)})
 

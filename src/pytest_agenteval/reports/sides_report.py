@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pytest_agenteval.compare.comparison import SuiteComparison
@@ -121,14 +121,20 @@ def verdict_sentences(sides: Sides) -> list[str]:
     ]
 
 
+def verdict_texts(sides: Sides) -> list[str]:
+    """Say which sides beat which, and what letters stand for, where no table of the sides says it."""
+    sentences = verdict_sentences(sides)
+    return [*sentences, *sides.legend] if sentences else []
+
+
 def side_verdict_lines(sides: Sides, width: int) -> list[StyledLine]:
     """Give the verdicts between the sides of one run, for the head of its screen; nothing for one side."""
-    if len(sides) < 2:
-        return []
-    texts = [
-        line for text in verdict_sentences(sides) for line in wrapped_lines(text, width, "bold", indent="")
+    lines = [
+        line
+        for text in verdict_texts(sides)
+        for line in wrapped_lines(text, width, "dim" if text in sides.legend else "bold", indent="")
     ]
-    return [*texts, StyledLine("")] if texts else []
+    return [*lines, StyledLine("")] if lines else []
 
 
 def lane_sentences(sides: Sides, lane: Lane) -> list[str]:
@@ -145,12 +151,12 @@ def lane_sentences(sides: Sides, lane: Lane) -> list[str]:
         f"{sides.sides[winner].label} beats {_losers(sides, losers)}"
         for winner, losers in sorted(wins.items(), key=lambda each: order.get(each[0], 0))
     ]
-    for verdict, words in (("identical", "every trial scored the same"), ("", "cannot tell")):
-        pairs = [pair for pair, part in compared.items() if part.suite and _is_open(part.suite, verdict)]
+    for words in OPEN_WORDS:
+        pairs = [pair for pair, part in compared.items() if part.suite and _open_words(part.suite) == words]
         if pairs:
-            sentences.append(f"{words}: {', '.join(_pair_name(sides, pair) for pair in pairs)}")
-    if not compared and len(sides) > 1:
-        sentences.append("no two sides have a task in common that can be compared")
+            sentences.append(f"{words}: {_pair_names(sides, pairs)}")
+    if len(sides) > 1:
+        sentences += _gaps(sides, [pair for pair in parts if lane.has(pair)], compared)
     sentences += _bucket_sentences(sides, compared)
     return first_few(sentences, MOST_SENTENCES, "and {} more")
 
@@ -175,10 +181,47 @@ def _losers(sides: Sides, losers: Sequence[tuple[int, Change]]) -> str:
     return ", and ".join(texts)
 
 
-def _is_open(change: Change, verdict: str) -> bool:
-    if verdict:
-        return change.verdict == verdict
-    return change.verdict in ("cannot tell", "not worse")
+IDENTICAL, UNDONE = "every trial scored the same", "cannot tell, because of errored trials"
+OPEN, TOO_FEW = "cannot tell", "cannot tell, too few trials that differ"
+OPEN_WORDS = (IDENTICAL, OPEN, UNDONE, TOO_FEW)
+"""Why neither of two sides beats the other."""
+
+
+def _open_words(change: Change) -> str:
+    """Say why neither side beats the other; empty where one does."""
+    if change.verdict in ("better", "worse"):
+        return ""
+    if change.verdict == "identical":
+        return IDENTICAL
+    if change.undone:
+        return UNDONE
+    return OPEN if change.testable else TOO_FEW
+
+
+def _gaps(
+    sides: Sides, pairs: Sequence[tuple[int, int]], compared: Mapping[tuple[int, int], SuiteComparison]
+) -> Iterator[str]:
+    """Say which sides and pairs of a suite cannot be compared, and which on some of their tasks alone."""
+    if not compared:
+        yield "no two sides have a task in common that can be compared"
+        return
+    reached = {at for pair in compared for at in pair}
+    if alone := [sides.sides[at].label for at in sorted({at for pair in pairs for at in pair} - reached)]:
+        yield f"{_joined(alone)} cannot be compared: none of the tasks has comparable scores on another side"
+    apart = [pair for pair in pairs if pair not in compared and reached.issuperset(pair)]
+    if apart:
+        yield f"no task in common that can be compared: {_pair_names(sides, apart)}"
+    partial: dict[str, list[tuple[int, int]]] = {}
+    for pair, part in compared.items():
+        left_out = len({obstacle.task for obstacle in part.obstacles})
+        if left_out:
+            over = f"compared over {len(part.tasks)} of {pluralize(len(part.tasks) + left_out, 'task')} only"
+            partial.setdefault(over, []).append(pair)
+    yield from (f"{over}: {_pair_names(sides, own)}" for over, own in partial.items())
+
+
+def _pair_names(sides: Sides, pairs: Iterable[tuple[int, int]]) -> str:
+    return ", ".join(_pair_name(sides, pair) for pair in pairs)
 
 
 def _pair_name(sides: Sides, pair: tuple[int, int]) -> str:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from _pytest.junitxml import LogXML
 
     from pytest_agenteval.compare.comparison import RunComparison
+    from pytest_agenteval.reports.sides import Sides
     from pytest_agenteval.session.run_verdict import RunVerdict
 
 WIDE = 120  # columns of text that is not written to a terminal
@@ -66,14 +67,22 @@ class RunEnd:
         return view_of(self.run)
 
     @cached_property
-    def side_verdicts(self) -> list[str]:
-        """Which model or variant of the run beats which; nothing of a run with one of each, or of a shard."""
+    def sides(self) -> Sides | None:
+        """The models and variants of the run; None for a run with one of each, or for a shard."""
         if len({suite.who for suite in self.view.suites}) < 2 or self.run.header.shards is not None:
-            return []
+            return None
         from pytest_agenteval.reports.sides import sides_of
-        from pytest_agenteval.reports.sides_report import verdict_sentences
 
-        return verdict_sentences(sides_of([self.run]))
+        return sides_of([self.run])
+
+    @cached_property
+    def side_verdicts(self) -> list[str]:
+        """Which model or variant of the run beats which."""
+        if self.sides is None:
+            return []
+        from pytest_agenteval.reports.sides_report import verdict_texts
+
+        return verdict_texts(self.sides)
 
     @property
     def comparison(self) -> RunComparison | None:

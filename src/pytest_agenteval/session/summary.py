@@ -52,7 +52,6 @@ from pytest_agenteval.text.formatting import (
     one_line,
     pluralize,
     wrap,
-    wrapped_lines,
 )
 
 if TYPE_CHECKING:
@@ -246,9 +245,10 @@ def _screen_parts(end: RunEnd, verbosity: int, width: int) -> ScreenParts:
         # With -v the comparison has them already.
         took = comparison_texts(end.comparison) if verbosity <= 0 else []
         headline = [*verdict_lines(end.comparison, width, verbosity), StyledLine("")]
-    if end.side_verdicts:
-        lines = (line for text in end.side_verdicts for line in wrapped_lines(text, width, "bold", indent=""))
-        headline += [*lines, StyledLine("")]
+    if end.sides is not None:
+        from pytest_agenteval.reports.sides_report import side_verdict_lines
+
+        headline += side_verdict_lines(end.sides, width)
     if end.settings.max_cost is not None or end.settings.max_tokens is not None:
         from pytest_agenteval.session.run_costs import budget_lines
 
