@@ -61,7 +61,8 @@ class ResourceFigures(FrozenValue, frozen=True):
 
     ``wall`` is the time that passed: of a whole run, while pytest worked on it; of a part, while any of its
     trials ran. ``tokens``, ``cost`` and ``seconds`` are those of agents, of all attempts: trials that run
-    side by side add up to more than ``wall``. ``turns`` are those of the last attempts.
+    side by side add up to more than ``wall``. ``turns`` are those of the last attempts, ``trials`` how many
+    have ended.
     """
 
     wall: Figure
@@ -69,6 +70,7 @@ class ResourceFigures(FrozenValue, frozen=True):
     cost: Figure
     seconds: Figure
     turns: TurnTimes
+    trials: int = 1
 
     def to_json(self) -> dict[str, Any]:
         """Give the figures under the names that ``agenteval report --json`` has for them.
@@ -122,7 +124,7 @@ def resource_figures(
         wall = part_wall(entries, interrupted.total(), is_regraded=is_regraded)
     tokens, cost, seconds = (sum(map(figure, spent), Figure()) for figure in _SUMS)
     asking = [entry for entry in entries if entry.key.model not in offline] if offline else entries
-    return ResourceFigures(wall, tokens, cost, seconds, turn_times(asking))
+    return ResourceFigures(wall, tokens, cost, seconds, turn_times(asking), len(entries))
 
 
 def spent_by(

@@ -29,8 +29,9 @@ def format_cost(usd: Figure) -> str:
     """Write what was paid: ``$1.23``, ``$1.23 + unknown``, ``cost unknown``."""
     if usd.known_part is None:
         return "cost unknown"
-    # With two digits, the cost of a small run would be 0.
+    # With two digits, the cost of a small run would be 0, and so would that of one reply with four.
     paid = f"${usd.known:.2f}" if usd.known >= 1 or usd.known == 0 else f"${usd.known:.4f}"
+    paid = "under $0.0001" if 0 < usd.known < 0.00005 else paid
     return paid + (PARTLY_UNKNOWN if usd.unknown else "")
 
 

@@ -96,7 +96,8 @@ class GroupStatistics(FrozenValue, frozen=True):
     @property
     def resources(self) -> ResourceFigures:
         """What the group took: as a part of its run, which may have other groups."""
-        return ResourceFigures(self.wall, self.spent.tokens, self.spent.cost, self.spent.seconds, self.turns)
+        spent, ended = self.spent, self.planned - self.not_run
+        return ResourceFigures(self.wall, spent.tokens, spent.cost, spent.seconds, self.turns, ended)
 
     @property
     def score(self) -> float | None:

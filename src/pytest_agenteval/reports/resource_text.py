@@ -47,7 +47,8 @@ def turn_cell(turns: TurnTimes) -> str:
     if turns.p95 < SHORT_S:
         return f"{turns.p50 * 1000:.0f}/{turns.p95 * 1000:.0f} ms"
     if turns.p95 < 60:
-        return f"{turns.p50:.1f}/{turns.p95:.1f} s"
+        digits = 2 if turns.p95 < 1 else 1
+        return f"{turns.p50:.{digits}f}/{turns.p95:.{digits}f} s"
     return f"{format_duration(turns.p50)} / {format_duration(turns.p95)}"
 
 
@@ -89,6 +90,9 @@ def _changes(old: ResourceFigures, new: ResourceFigures) -> Iterator[tuple[str, 
         ("tokens", lambda side: side.tokens, _count),
         ("cost", lambda side: side.cost, lambda cost: format_cost(cost).removeprefix("cost ")),
     )
+    # Sums over more trials are larger: whoever compares them has to know.
+    if old.trials != new.trials:
+        yield "trials", f"{old.trials:,}", f"{new.trials:,}", ""
     for title, figure, form in figures:
         before, after = figure(old), figure(new)
         # Nothing is to be compared where neither side knows how long it ran, or took anything.
@@ -97,8 +101,8 @@ def _changes(old: ResourceFigures, new: ResourceFigures) -> Iterator[tuple[str, 
             yield title, form(before), form(after), _by(before.value, after.value)
     if max(old.turns.p50 or 0, new.turns.p50 or 0) >= LEAST_TURN_S:
         before_s, after_s = old.turns, new.turns
-        yield "turn p50", _turn(before_s.p50), _turn(after_s.p50), _by(before_s.p50, after_s.p50)
-        yield "turn p95", _turn(before_s.p95), _turn(after_s.p95), _by(before_s.p95, after_s.p95)
+        yield "turn p50", turn_time(before_s.p50), turn_time(after_s.p50), _by(before_s.p50, after_s.p50)
+        yield "turn p95", turn_time(before_s.p95), turn_time(after_s.p95), _by(before_s.p95, after_s.p95)
 
 
 def _count(tokens: Figure) -> str:
@@ -106,10 +110,13 @@ def _count(tokens: Figure) -> str:
     return text.replace(" tokens", "").replace(" token", "") if tokens.known_part is not None else "unknown"
 
 
-def _turn(seconds: float | None) -> str:
+def turn_time(seconds: float | None) -> str:
+    """Write how long a turn was."""
     if seconds is None:
         return "unknown"
-    return f"{seconds * 1000:.0f} ms" if seconds < SHORT_S else format_duration(seconds)
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms" if seconds < SHORT_S else f"{seconds:.2f} s"
+    return format_duration(seconds)
 
 
 def _by(old: float | None, new: float | None) -> str:

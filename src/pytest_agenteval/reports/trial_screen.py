@@ -19,7 +19,7 @@ from pytest_agenteval.records.transcript import (
 )
 from pytest_agenteval.records.trial import TapeCounts
 from pytest_agenteval.reports.conversation import CallView, MessageView
-from pytest_agenteval.reports.resource_text import turn_cell
+from pytest_agenteval.reports.resource_text import turn_cell, turn_time
 from pytest_agenteval.reports.trial_view import ROUTINE_EVENTS, FileChange, GradeView, Hunk, TrialView
 from pytest_agenteval.store.notes import NO_NOTE, Note
 from pytest_agenteval.text.errors import ELAPSED_MORE
@@ -479,9 +479,12 @@ def resource_facts(view: TrialView) -> Iterator[str]:
     if usage != NO_USAGE:
         yield format_tokens(token_figure(usage))
         yield format_cost(cost_figure(usage))
-    if cell := turn_cell(view.turns):
-        known = f"{pluralize(view.turns.count, 'turn')} p50/p95 {cell}"
-        yield "turn times unknown" if view.turns.p50 is None else known
+    turns = view.turns
+    if turns.p50 is None and turns.unknown:
+        yield "turn times unknown"
+    elif turns.p50 is not None and (cell := turn_cell(turns)):
+        only = turns.count == 1
+        yield f"1 turn of {turn_time(turns.p50)}" if only else f"{turns.count:,} turns p50/p95 {cell}"
     if view.judging.asks:
         judging = view.judging
         yield f"judges: {format_tokens(token_figure(judging))}, {format_cost(cost_figure(judging))}"
