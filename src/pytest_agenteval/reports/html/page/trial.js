@@ -201,7 +201,9 @@ const cost = (usage) => (usage.cost_usd === null && usage.partial_cost_usd ? `${
 function Facts({trial}) {
   const rows = [
     ['Model', [trial.model, trial.variant].filter(Boolean).join('@')], ['Agent', trial.agent], ['Suite', `${trial.suite}, ${trial.kind}`],
-    ['Repetition', `${trial.repetition}${trial.attempt > 1 ? `, attempt ${trial.attempt}` : ''}`], ['Started', moment(trial.started_at)], ['Time', duration(trial.seconds)],
+    ['Repetition', `${trial.repetition}${trial.attempt > 1 ? `, attempt ${trial.attempt}` : ''}`], ['Started', moment(trial.started_at)],
+    ['Wall', trial.wall_seconds === null ? '' : duration(trial.wall_seconds)], ["Agent's time", duration(trial.seconds)],
+    ['Turns p50 / p95', trial.turns.p50 === null ? '' : `${duration(trial.turns.p50)} / ${duration(trial.turns.p95)}`],
     ['Tokens', usageFacts(trial.usage)], ['Cost', usageFacts(trial.usage) && cost(trial.usage)],
     ['Judging', usageFacts(trial.judging) && `${usageFacts(trial.judging)}, ${cost(trial.judging)}`],
     ['Tool tape', tapeFacts(trial.tool_tape)], ['Chat tape', tapeFacts(trial.chat_tape)],
