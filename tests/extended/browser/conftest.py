@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,9 +11,7 @@ import pytest
 from tests.extended.browser.sample_reports import compared_report, hostile_report, large_report
 from tests.extended.browser.served import Served, ServedVisit
 from tests.extended.browser.sided_reports import SHARES, baseline_report, runs_report, sides_report
-from tests.extended.browser.visit import Visit
-
-PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
+from tests.extended.browser.visit import Visit, launched
 
 
 @pytest.fixture(scope="session")
@@ -23,12 +19,9 @@ def browser() -> Iterator[Any]:
     """Chromium: the one that playwright has installed, else the machine's own."""
     api = pytest.importorskip("playwright.sync_api", reason="playwright's Python package is not installed")
     with api.sync_playwright() as playwright:
-        installed = (playwright.chromium.executable_path, *map(shutil.which, PROGRAMS))
-        program = next((path for path in installed if path and os.path.exists(path)), None)
-        if program is None:
+        browser = launched(playwright)
+        if browser is None:
             pytest.skip("there is no Chromium: playwright install chromium")
-        # In a container Chromium's own sandbox has nothing to stand on.
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield browser
         browser.close()
 

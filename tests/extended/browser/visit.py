@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import time
 from typing import Any
 from urllib.parse import quote
@@ -10,6 +12,17 @@ WIDE = {"width": 1280, "height": 900}
 TALL = {"width": 1280, "height": 2400}
 """High enough for all rows of a short list."""
 PHONE = {"width": 390, "height": 844}
+
+
+PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
+
+
+def launched(playwright: Any) -> Any:
+    """Start Chromium, the one that playwright has installed or else the machine's own; None without any."""
+    installed = (playwright.chromium.executable_path, *map(shutil.which, PROGRAMS))
+    program = next((path for path in installed if path and os.path.exists(path)), None)
+    # In a container Chromium's own sandbox has nothing to stand on.
+    return playwright.chromium.launch(executable_path=program, args=["--no-sandbox"]) if program else None
 
 
 def trial_address(name: str) -> str:

@@ -212,7 +212,7 @@ function typedKey(event, query) {
 function Toolbar({query, tasks}) {
   const rows = countTasks(tasks), all = countTasks(TASKS), {key} = sortOf(query);
   return html`<div class="toolbar" role="search">
-    <input id="filter" type="search" placeholder="Find tasks, reasons, tools, words in transcripts   /" aria-label="Find tasks, reasons, buckets, tools, and words in transcripts"
+    <input id="filter" type="search" placeholder="Find tasks, reasons, words   /" aria-label="Find tasks, reasons, buckets, tools, and words in transcripts"
       value=${query.q} onInput=${(event) => type(event.target.value)} onChange=${settle} onKeyDown=${(event) => typedKey(event, query)} />
     <${AddFilter} query=${query} />
     <label class="choice"><span class="hidden">Order</span>

@@ -20,6 +20,7 @@ function verdictSentence(suite) {
 }
 
 const MOST_HEADLINE = 140;
+const MOST_SUITE_COLUMNS = 4;
 
 // Who beats whom, where that is short; else how each side compares with the old one.
 function Headline() {
@@ -32,8 +33,9 @@ function Headline() {
   if (isPair() && headline(newSide())) return html`<h1>${headline(newSide())}</h1>`;
   const verdicts = INDEX.verdicts.map(plain).join('; ');
   if (SUITES.length === 1 && verdicts && verdicts.length < MOST_HEADLINE) return html`<h1>${verdicts}.</h1>`;
-  const sentences = SUITES.map((_, suite) => verdictSentence(suite));
-  return html`<h1 class=${sentences.join('').length > MOST_HEADLINE ? 'long' : ''}>${SUITES.length > 1 ? sentences.map((sentence, suite) => html`<span class="of-suite"><b>${plain(SUITES[suite].label)}</b> ${sentence}</span>`) : sentences}</h1>`;
+  const sentences = SUITES.slice(0, MOST_SUITE_COLUMNS).map((_, suite) => verdictSentence(suite)), others = SUITES.length - sentences.length;
+  return html`<h1 class=${sentences.join('').length > MOST_HEADLINE ? 'long' : ''}>${SUITES.length > 1 ? sentences.map((sentence, suite) => html`<span class="of-suite"><b>${plain(SUITES[suite].label)}</b> ${sentence}</span>`) : sentences}
+    ${others > 0 && html`<span class="of-suite dim">${plural(others, 'more suite')}: below</span>`}</h1>`;
 }
 
 // ---- what each side took
@@ -52,8 +54,8 @@ const FIGURES = [
 function difference(key, now, before, was) {
   if (now === null || before === null || now === undefined || before === undefined) return `was ${was}`;
   if (now === before) return 'as before';
-  const size = key === 'passed' ? count(Math.abs(now - before)) : before ? `${Math.round(Math.abs(now / before - 1) * 100)} %` : '';
-  return `${size && `${now > before ? '+' : '−'}${size}, `}was ${was}`;
+  const share = before ? Math.round(Math.abs(now / before - 1) * 100) : 0, size = key === 'passed' ? count(Math.abs(now - before)) : share && `${count(share)} %`;
+  return `${size ? `${now > before ? '+' : '−'}${size}, ` : ''}was ${was}`;
 }
 
 // One side, or one before and one now: a row of figures.
@@ -64,8 +66,6 @@ function FigureStrip() {
     <dt>${words}${key === 'turn' && html` <span class="dim">p50 / p95</span>`}</dt><dd>${write(now)}
       ${before && html`<span class="dim"> ${difference(key, number(now), number(before), write(before))}</span>`}</dd></div>`)}</dl>`;
 }
-
-const MOST_SUITE_COLUMNS = 4;
 
 function ScoreCells({suite, side, words, inWords}) {
   const figures = SUITES[suite].sides[side], change = suiteChange(suite, side);
@@ -85,7 +85,7 @@ function SideRow({side, suites, query}) {
   const choose = () => goto({...query, old: side === INDEX.old ? '' : label}, true);
   return html`<tr class=${side === OLD ? 'old' : ''}>
     <th scope="row"><label title=${`compare the others with ${plain(name)}`}><input type="radio" name="old" checked=${side === OLD} onChange=${choose} aria-label=${`compare with ${plain(label)}`} /> ${plain(label)}</label>
-      ${note && html` <span class="dim">${plain(note)}</span>`}</th>
+      ${note && suites.length < 2 && html` <span class="dim">${plain(note)}</span>`}</th>
     ${suites.map((suite) => html`<${ScoreCells} key=${suite} suite=${suite} side=${side} inWords=${suites.length === 1} words=${suites.length > 1 ? plain(SUITES[suite].label) : 'score'} />`)}
     ${FIGURES.map(([key, words, , write]) => html`<td key=${key} class="number of-${key}" data-head=${words}>${figures ? write(figures) : '–'}</td>`)}
   </tr>`;
@@ -133,11 +133,12 @@ function Basis() {
   return html`<details class="rests-on"><summary>what the verdict rests on</summary><pre tabindex="0">${text}</pre></details>`;
 }
 
-// Drawn while they are open, as they are at first where three sides or more have to be told apart.
+// Drawn while they are open, as they are at first where three sides or more of one suite have to be told apart:
+// pictures of several suites would leave no room for anything else.
 class Pictures extends Component {
   constructor() {
     super();
-    this.state = {open: SIDES.length > 2};
+    this.state = {open: SIDES.length > 2 && SUITES.length === 1};
   }
 
   render(_, {open}) {
