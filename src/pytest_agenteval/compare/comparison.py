@@ -301,7 +301,8 @@ def compare_runs(
 
     All verdicts are at these ``levels``. None takes the levels of the look that decided how often a suite of
     the new side is repeated, or the plain ones where nothing like that was decided against the old side.
-    ``pairs`` is the number of comparisons that share these levels, where more than two sides are compared.
+    ``pairs`` is the number of comparisons that share these levels, and the time of one, where more than two
+    sides are compared.
     """
     suite_pairs = pair_suites(old, new, compared)
     groups = [suite.group for suite in suite_pairs]
@@ -340,7 +341,7 @@ def _compare_suite(
         held_out_looks = max(1, count - (old_side.held_out_looks.get(group.suite, 0) < count))
     levels = all_levels or at_look(look.levels if look else PLAIN, held_out_looks)
     levels = shared_levels(levels, compared_pairs)
-    change = suite_change(group.suite, pairs, tolerance, levels)
+    change = suite_change(group.suite, pairs, tolerance, levels, compared_pairs)
     tasks = tuple(map(_task_change, pairs))
     return SuiteComparison(
         name=group.suite,

@@ -116,18 +116,23 @@ class SuiteFindings(FrozenValue, frozen=True):
         return self.like_these if self.like_these is not NOT_TESTED else self.these
 
 
-def suite_findings(buckets: Mapping[str, Sequence[PairedScores]], levels: Levels = PLAIN) -> SuiteFindings:
-    """Test a suite, given its tasks' scores by bucket; there is at least one task."""
+def suite_findings(
+    buckets: Mapping[str, Sequence[PairedScores]], levels: Levels = PLAIN, sharing: int = 1
+) -> SuiteFindings:
+    """Test a suite, given its tasks' scores by bucket; there is at least one task.
+
+    ``sharing`` is the number of comparisons that together are to take no longer than one.
+    """
     tasks = [pair for of_bucket in buckets.values() for pair in of_bucket]
     differences = [difference(pair) for pair in tasks]
     direction = 1 if math.fsum(differences) > 0 else -1
-    labels = label_test(tasks)
+    labels = label_test(tasks, sharing)
     these = _finding(labels, levels.suite, direction)
     like_these = NOT_TESTED
     if len(tasks) >= FEWEST_FOR_SIGNS:
         # With one trial on each side, to exchange labels is to flip a sign: both tests are the same.
         single = all(len(old) == len(new) == 1 for old, new in tasks)
-        signs = labels if single else sign_flip_test(differences)
+        signs = labels if single else sign_flip_test(differences, sharing)
         # A closed test: the second question counts only where the first is answered with yes, too.
         both = ExactTest(max(labels.p, signs.p), max(labels.smallest_p, signs.smallest_p))
         like_these = _finding(both, levels.suite, direction)
@@ -135,7 +140,7 @@ def suite_findings(buckets: Mapping[str, Sequence[PairedScores]], levels: Levels
     if len(buckets) == 1:
         return SuiteFindings(these, like_these, {})
     share = _bucket_share(buckets) if these.direction else None
-    tests = {bucket: label_test(tasks) for bucket, tasks in buckets.items()}
+    tests = {bucket: label_test(tasks, sharing) for bucket, tasks in buckets.items()}
     # Buckets share one level. Those that are too small to be significant take nothing of it.
     family = tarone_holm(list(tests.values()), 1 - levels.buckets)
     findings = {}
@@ -238,9 +243,11 @@ class SuiteScoreChange(FrozenValue, frozen=True):
 
 
 def suite_change(
-    name: str, pairs: Sequence[TaskPair], tolerance: float, levels: Levels = PLAIN
+    name: str, pairs: Sequence[TaskPair], tolerance: float, levels: Levels = PLAIN, sharing: int = 1
 ) -> SuiteScoreChange | None:
     """Judge a suite and its buckets at these levels; None where no task has scores on both sides.
+
+    ``sharing`` is the number of comparisons that together are to take no longer than one.
 
     Errored trials are in no score. If there are any, everything is tested again with them at their worst and
     at their best for the new side. A verdict holds only if all three agree.
@@ -250,7 +257,7 @@ def suite_change(
         return None
     errored = any(not entry.averaged for pair in pairs for entry in (*pair.old, *pair.new))
     sides = [scores, *(paired_scores(pairs, *fill) for fill in (AT_WORST, AT_BEST) if errored)]
-    findings = [suite_findings(side, levels) for side in sides]
+    findings = [suite_findings(side, levels, sharing) for side in sides]
     suite = _suite(name, sides, findings, tolerance, levels.suite)
     buckets = []
     for bucket in findings[0].buckets:

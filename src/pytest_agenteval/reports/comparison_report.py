@@ -258,6 +258,8 @@ def _remarks(comparison: RunComparison, width: int, whole: bool) -> Iterator[Sty
         yield from wrapped_lines(f"{tasks} not compared:", width, "yellow", indent="")
     for text in first_few(obstacles, len(obstacles) if whole else MOST_OBSTACLES, "and {} more (-v)"):
         yield from wrapped_lines(printable(text), width)
+    if not (comparison.suites or obstacles):
+        yield StyledLine("")
     for names, where in ((comparison.unmatched_old, "old"), (comparison.unmatched_new, "new")):
         if names:
             yield from wrapped_lines(f"only in {where}: {printable(', '.join(names))}", width, indent="")

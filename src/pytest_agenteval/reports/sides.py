@@ -378,7 +378,9 @@ def _labelled(parts: Sequence[_Part], tolerance: float) -> Sides:
     labels, legend = list(map(_short, _differing(parts))), []
     if len(set(labels)) < len(labels) or any(len(label) > MOST_LABEL for label in labels):
         labels = [_letter(at) for at in range(len(parts))]
-        legend = [f"{label}: {name}" for label, name in zip(labels, names, strict=True)]
+        is_one_run = len({part.run.folder for part in parts}) == 1
+        stand_for = [part.who if is_one_run and part.who else _name(part) for part in parts]
+        legend = [f"{label}: {_short(text)}" for label, text in zip(labels, stand_for, strict=True)]
     sides = [
         Side(
             label=label,

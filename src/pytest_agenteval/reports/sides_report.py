@@ -156,7 +156,7 @@ def lane_sentences(sides: Sides, lane: Lane) -> list[str]:
         if pairs:
             sentences.append(f"{words}: {_pair_names(sides, pairs)}")
     if len(sides) > 1:
-        sentences += _gaps(sides, [pair for pair in parts if lane.has(pair)], compared)
+        sentences += _gaps(sides, lane, compared)
     sentences += _bucket_sentences(sides, compared)
     return first_few(sentences, MOST_SENTENCES, "and {} more")
 
@@ -198,16 +198,17 @@ def _open_words(change: Change) -> str:
     return OPEN if change.testable else TOO_FEW
 
 
-def _gaps(
-    sides: Sides, pairs: Sequence[tuple[int, int]], compared: Mapping[tuple[int, int], SuiteComparison]
-) -> Iterator[str]:
+def _gaps(sides: Sides, lane: Lane, compared: Mapping[tuple[int, int], SuiteComparison]) -> Iterator[str]:
     """Say which sides and pairs of a suite cannot be compared, and which on some of their tasks alone."""
     if not compared:
         yield "no two sides have a task in common that can be compared"
         return
+    pairs = [pair for pair in sides.pairs if lane.has(pair)]
     reached = {at for pair in compared for at in pair}
-    if alone := [sides.sides[at].label for at in sorted({at for pair in pairs for at in pair} - reached)]:
-        yield f"{_joined(alone)} cannot be compared: none of the tasks has comparable scores on another side"
+    for at in sorted({at for pair in pairs for at in pair} - reached):
+        view = sides.suite_view(at, lane)
+        why = "no task is the same on another side" if view and view.total.mean else "it has no scores"
+        yield f"{sides.sides[at].label} cannot be compared: {why}"
     apart = [pair for pair in pairs if pair not in compared and reached.issuperset(pair)]
     if apart:
         yield f"no task in common that can be compared: {_pair_names(sides, apart)}"

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from pytest_agenteval.compare.comparison import RunComparison, compare_runs
 from pytest_agenteval.compare.pairing import ComparedRun
 from pytest_agenteval.records.trial import Digests
-from pytest_agenteval.reports.comparison_report import comparison_lines
+from pytest_agenteval.reports.comparison_report import comparison_lines, comparison_markdown
 from tests.compare.samples import Scores, side, tasks
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -143,6 +143,13 @@ def test_where_no_mean_moved_the_interval_admits_what_nine_tasks_cannot_exclude(
     old, new = tasks("x", 9, 0.5, 1.0), tasks("x", 9, 0.75, 0.75)
     text = "\n".join(line.text for line in comparison_lines(compare_runs(*runs(old, new)), 100))
     assert "score 0.75 -> 0.75   0.00, between -0.39 and +0.39 for tasks like these" in text
+
+
+def test_what_nothing_is_compared_of_is_named_in_markdown_too() -> None:
+    """Two runs without a suite in common: the folded block says what each has, and is not empty."""
+    old, new = side("old", tasks("x", 2, 1.0)), side("new", tasks("x", 2, 1.0), suite="t")
+    block = comparison_markdown(compare_runs(old, new)).partition("```text\n")[2].partition("```")[0]
+    assert block.splitlines() == ["only in old: s with rules", "only in new: t with rules"]
 
 
 if __name__ == "__main__":

@@ -187,7 +187,10 @@ DIGIT_BITS, WHOLE_BITS = 128, 90
 # Sums are listed one by one if that takes no more additions than this: those of 16 tasks tried once. Scores
 # are in steps this fine.
 MOST_ADDITIONS, LISTED_STEPS = 1 << 17, 10**12
+# How many times too high an estimate of additions may be.
+TOO_HIGH = 2
 
+# The work of counting, which takes up to about 0.2 seconds.
 MOST_WORK = 5_000_000
 # To multiply numbers of n and m digits, n the longer one, takes about n m^0.585 steps.
 KARATSUBA = math.log2(3) - 1
@@ -222,21 +225,24 @@ class ExactTest(FrozenValue, frozen=True):
 NO_CHANGE = ExactTest(1.0, 1.0)
 
 
-def sign_flip_test(differences: Iterable[float]) -> ExactTest:
+def sign_flip_test(differences: Iterable[float], sharing: int = 1) -> ExactTest:
     """Ask whether tasks like these change: were each task's difference as likely to have the other sign?
 
     (Fisher's randomization test of symmetry about 0, two-sided.) One difference for each task, -1..1; a task
     that did not change says nothing. With m tasks that changed, ``smallest_p`` is 2 / 2^m, and 1 with none.
     """
-    return label_test(((0.0,), (difference,)) for difference in differences)
+    return label_test((((0.0,), (difference,)) for difference in differences), sharing)
 
 
-def label_test(tasks: Iterable[PairedScores]) -> ExactTest:
+def label_test(tasks: Iterable[PairedScores], sharing: int = 1) -> ExactTest:
     """Ask whether these very tasks changed: were old and new only names, handed out anew within each task?
 
     (An exact permutation test within blocks, two-sided, of the mean over tasks of new mean less old mean.)
     All ways count in which a task's trials can be called old and new, as many old and as many new as there
     are; repetitions may differ. With one repetition it is the sign-flip test, with scores 0 and 1 McNemar's.
+
+    So many tests as are ``sharing`` take about as long as a single one: where scores have no small common
+    denominator, the grid is coarser, or p is approximated earlier.
     """
     alike = Counter((tuple(old), tuple(new)) for old, new in tasks)
     blocks = _blocks(alike)
@@ -244,12 +250,12 @@ def label_test(tasks: Iterable[PairedScores]) -> ExactTest:
         blocks = _blocks(_rounded(alike, max(block.largest for block, _ in blocks)))
     if not blocks:
         return NO_CHANGE
-    most_steps = _most_steps(blocks)
+    most_steps = _most_steps(blocks, MOST_WORK / sharing)
     # Scores with a small common denominator are counted exactly.
     exact = common_denominator({score for block, _ in blocks for score in block.scores}, LARGEST_DENOMINATOR)
     if exact is not None and exact <= most_steps:
         return _counted(blocks, exact)
-    if listed := _listed(blocks):
+    if not _is_beyond_listing(blocks, exact) and (listed := _listed(blocks)):
         return listed
     largest, deviation = max(block.largest for block, _ in blocks), _deviation(blocks)
     # Fine enough that rounding moves the sum by no more than a small part of its deviation.
@@ -357,15 +363,15 @@ def _rounded(
     return rounded
 
 
-def _most_steps(blocks: _Blocks) -> float:
-    """Give the finest grid, in steps of a score of 1, on which counting takes up to about 0.2 seconds."""
+def _most_steps(blocks: _Blocks, work: float) -> float:
+    """Give the finest grid, in steps of a score of 1, on which counting takes no more than this work."""
     if max(block.labellings for block, _ in blocks) > MOST_LABELLINGS:
         return 0.0
     extent = math.fsum(count * block.spread for block, count in blocks)
     each = math.fsum(count * block.spread**KARATSUBA for block, count in blocks)
     # Each task multiplies a number of extent · steps digits by one of spread · steps. The work, extent · each
     # · steps^(1 + KARATSUBA), is solved for steps.
-    return math.pow(MOST_WORK / extent / each, 1 / (1 + KARATSUBA))
+    return math.pow(work / extent / each, 1 / (1 + KARATSUBA))
 
 
 def _rounding(blocks: _Blocks) -> float:
@@ -387,6 +393,27 @@ def _is_lumpy(blocks: _Blocks) -> bool:
         rest -= variance
         if spread > GAP * following and spread > 2 * math.sqrt(max(0.0, rest)):
             return True
+    return False
+
+
+def _is_beyond_listing(blocks: _Blocks, exact: int | None) -> bool:
+    """Whether there are too many sums for a list, so that none is started.
+
+    Sums of tasks that are alike coincide, and so do those on the lattice of a common denominator; other sums
+    seldom do. A list that is given up takes longer than many an approximation.
+    """
+    sums, additions, extent = 1.0, 0.0, 0.0
+    for block, count in blocks:
+        if block.labellings > FEW_LABELLINGS:
+            return True
+        different = len(block.new_sums(block.whole(LISTED_STEPS)))
+        extent += count * block.spread
+        sums *= math.comb(count + different - 1, count)
+        additions += sums
+        if additions > TOO_HIGH * MOST_ADDITIONS:
+            return True
+        if exact is not None:
+            sums = min(sums, exact * extent + 1)
     return False
 
 
