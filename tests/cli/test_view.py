@@ -9,12 +9,15 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from html import unescape
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 from urllib.parse import quote, urlencode
+from urllib.request import urlopen
 
 import pytest
 from msgspec.structs import replace
@@ -394,25 +397,31 @@ def test_a_suite_over_time_is_a_page_whose_runs_open(tmp_path: Path) -> None:
         assert client.ask("/trend?last=7").status == 404
 
 
+COMMAND = "import sys; from pytest_agenteval.cli.main import main; sys.exit(main())"
+
+
 @pytest.mark.posix
 def test_the_command_prints_its_address_and_ends_cleanly(tmp_path: Path) -> None:
     """Ctrl-C ends it with one line, no traceback and status 0; meanwhile it serves who has the address."""
-    run = store_run(tmp_path / ".agenteval" / "runs", MIXED)
-    code = "import sys; from pytest_agenteval.cli.main import main; sys.exit(main())"
-    process = start_python("-c", code, "view", run.name[:12], cwd=tmp_path, stdout=-1, stderr=-1, text=True)
+    run = store_run(tmp_path / ".agenteval" / "runs", [trial("a", 1, 1.0)])
+    baseline = tmp_path / "evals" / "baselines" / "s.json"
+    assert main(["baseline", "set", str(run.folder), "--to", str(baseline)]) == 0
+    latest = ".agenteval/runs/latest"
+    arguments = ["view", "evals/baselines/s.json", run.name[:12], latest]
+    process = start_python("-c", COMMAND, *arguments, cwd=tmp_path, stdout=-1, stderr=-1, text=True)
     try:
         assert process.stdout is not None
         place, _, url = process.stdout.readline().rstrip().partition(": ")
         assert place == "Runs in .agenteval/runs"
-        address, _, token = url.partition("token=")
-        assert address.endswith(f"/report?side={quote(side('run', run.name), safe='')}&")
+        address, _, token = url.partition("&token=")
+        sides = [("side", side("baseline", "evals/baselines/s.json")), ("side", side("run", run.name))]
+        assert address.partition("/report")[2] == f"?{urlencode(sides)}"
         assert len(token) > 40
         assert process.stdout.readline() == "Ctrl-C ends it.\n"
         port = int(address.split(":")[2].partition("/")[0])
         with socket.create_connection(("127.0.0.1", port)) as connection:
-            connection.sendall(
-                b"GET /?token=%b HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n" % (token.encode(), port)
-            )
+            head = f"GET /?token={token} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n"
+            connection.sendall(head.encode())
             assert connection.recv(4096).startswith(b"HTTP/1.1 200 ")
             # A connection that is open does not hold it up.
             process.send_signal(signal.SIGINT)
@@ -420,6 +429,45 @@ def test_the_command_prints_its_address_and_ends_cleanly(tmp_path: Path) -> None
     finally:
         process.kill()
     assert process.returncode == 0
+
+
+@pytest.mark.posix
+@pytest.mark.parametrize("options", [(), ("--no-browser",)], ids=["", "no browser"])
+def test_a_browser_is_opened_from_a_terminal(tmp_path: Path, options: tuple[str, ...]) -> None:
+    """With an address of its own, which works once; a browser within the terminal is left alone."""
+    from tests.terminals import Terminal
+
+    store_run(tmp_path / ".agenteval" / "runs", MIXED)
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {tmp_path}/new\nmv {tmp_path}/new {tmp_path}/opened\n')
+    browser.chmod(0o755)
+    terminal = Terminal(200)
+    # What ends in & is started in the background; any other command takes over the terminal.
+    for command, opens in ((f"{browser} %s &", not options), (f"{browser} %s", False)):
+        settings = {"cwd": tmp_path, "stdout": terminal.its, "env": {**os.environ, "BROWSER": command}}
+        process = subprocess.Popen([sys.executable, "-c", COMMAND, "view", *options], **settings)
+        until = time.monotonic() + 60
+        try:
+            while b"Ctrl-C ends it" not in terminal.written or (opens and not (tmp_path / "opened").exists()):
+                assert time.monotonic() < until
+                terminal.read(0.05)
+            (printed,) = re.findall(rb"token=(\S+)", terminal.written)
+            if opens:
+                url = (tmp_path / "opened").read_text(encoding="utf-8").strip()
+                assert printed.decode() not in url
+                assert [urlopen(url).status, _refused(url)] == [200, 403]
+        finally:
+            process.kill()
+            process.wait()
+        terminal.written = b""
+        assert (tmp_path / "opened").exists() is opens
+        (tmp_path / "opened").unlink(missing_ok=True)
+
+
+def _refused(url: str) -> int:
+    with pytest.raises(HTTPError) as refused:
+        urlopen(url)
+    return int(refused.value.code)
 
 
 def test_a_port_that_is_taken_or_none_is_a_mistake_in_use(
@@ -435,5 +483,9 @@ def test_a_port_that_is_taken_or_none_is_a_mistake_in_use(
     for number in ("0", "65536", "-1", "x"):
         with pytest.raises(SystemExit):
             main(["view", "--port", number])
+    (tmp_path / "a.json").write_text('{"agenteval_baseline": 1}', encoding="utf-8")
+    (tmp_path / "runs").mkdir()
+    assert main(["view", str(tmp_path / "a.json"), "--results", str(tmp_path / "runs")]) == 2
+    assert "can be shown" in capsys.readouterr().err
     assert main(["view", "nothing", "--results", str(tmp_path)]) == 2
     assert "there is no run 'nothing'" in capsys.readouterr().err

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,13 +11,14 @@ from statistics import fmean
 from typing import Any, TypeAlias
 from xml.etree import ElementTree
 
-from pytest_agenteval.cli.main import main
-from pytest_agenteval.text.formatting import format_ends, format_figure, model_label
+from pytest_agenteval.reports.junit_properties import bounded
+from pytest_agenteval.text.formatting import format_ends, model_label
+from tests.reports.equal_screens import check_listed, check_screens, check_trial_screens, lane_groups, printed
+from tests.reports.figure_cells import group_names
 from tests.reports.html.pages import Page
+from tests.reports.recounted_figures import Group, board_rows, check_recounted, group_key
 
 Json: TypeAlias = dict[str, Any]
-Group: TypeAlias = tuple[str, str, str, str]
-"""A run's folder, a suite, a model and a variant."""
 
 SAME_NAMES = (
     "score",
@@ -32,33 +32,48 @@ SAME_NAMES = (
     "tasks_decided",
 )
 OTHER_NAMES = {"trials": "averaged", "passed": "pass_1"}
-SPENT = {"tokens": "tokens", "tokens_unknown": "tokens_untold", "usd": "cost_usd", "usd_unknown": "unpriced"}
+SPENT = {
+    "tokens": "tokens",
+    "tokens_unknown": "tokens_untold",
+    "usd": "cost_usd",
+    "usd_unknown": "unpriced",
+    "seconds": "seconds",
+    "seconds_unknown": "untimed",
+    "wall": "wall_seconds",
+    "wall_unknown": "wall_untimed",
+    "turns": "turns",
+    "turns_unknown": "turns_untimed",
+    "p50": "turn_p50",
+    "p95": "turn_p95",
+}
 
 
 def check_reports(folders: Sequence[Path], output: Path, *options: str) -> Json:
-    """Write every kind of report of these runs and compare their figures; gives the document."""
+    """Write every kind of report of these runs and compare their figures; gives the document.
+
+    The runs lie in one folder of runs. Its figures are also worked out anew, from the trials that it lists.
+    """
     written = {kind: output / f"report.{kind}" for kind in ("json", "html", "csv", "xml", "md")}
     files = [part for path in written.values() for part in ("-o", str(path))]
-    assert main(["report", *map(str, folders), *options, *files]) == 0
+    names = list(map(str, folders))
+    printed("report", *names, *options, *files)
     figures = output / "figures.json"
-    assert main(["report", *map(str, folders), *options, "--json", str(figures)]) == 0
+    printed("report", *names, *options, "--json", str(figures))
     document: Json = json.loads(written["json"].read_text(encoding="utf-8"))
     alone: Json = json.loads(figures.read_text(encoding="utf-8"))
     assert alone == {name: document[name] for name in alone}
-    rows = {
-        (row["path"], board["suite"], row["model"], row["variant"]): row
-        for board in document["boards"]
-        for row in board["rows"]
-    }
+    rows = board_rows(document)
     index = Page(written["html"]).index
+    check_recounted(document)
     _check_suites(index, document, rows)
     _check_comparisons(index, document)
     _check_trials(index, document)
     _check_rows(written["csv"], rows, document)
-    _check_junit(written["xml"], rows)
-    # Two runs are a comparison there, whose figures are over the tasks that both have.
-    if len(folders) == 1 or len(document["sides"]) > 2:
-        _check_text(written["md"].read_text(encoding="utf-8"), rows)
+    _check_junit(written["xml"], rows, document)
+    check_screens(names, options, document, index, written["md"].read_text(encoding="utf-8"))
+    if not options:
+        check_listed(document, folders[0].parent)
+        check_trial_screens(document, folders[0].parent)
     return document
 
 
@@ -68,13 +83,10 @@ def _check_suites(index: Json, document: Json, rows: Mapping[Group, Json]) -> No
     seen = set()
     for suite in index["suites"]:
         for side, figures in zip(document["sides"], suite["sides"], strict=True):
-            groups = [each for each in side["groups"] if each["suite"] == suite["suite"]]
-            if len(groups) > 1:
-                groups = [g for g in groups if model_label(g["model"], g["variant"]) == suite["who"]]
             if figures is None or not side["path"]:
                 continue
-            (group,) = groups
-            key = (side["path"], group["suite"], group["model"], group["variant"])
+            (group,) = lane_groups(side, suite)
+            key = group_key(side, group)
             seen.add(key)
             _check_figures(figures, rows[key]["all"])
             at = document["sides"].index(side)
@@ -173,22 +185,73 @@ def _check_rows(path: Path, rows: Mapping[Group, Json], document: Json) -> None:
             assert sum(map(float, tokens[key])) == row["all"]["spent"]["tokens"]
 
 
-def _check_junit(path: Path, rows: Mapping[Group, Json]) -> None:
-    """The scores in the properties of a file of JUnit are some of the document's, and none is another."""
-    known = {format(row["all"]["score"]) for row in rows.values() if row["all"]["score"] is not None}
-    rounded = {format_figure(float(score)) for score in known}
-    for each in ElementTree.parse(path).iter("property"):
-        name, value = each.get("name", ""), each.get("value", "")
-        if name.endswith(".mean_score"):
-            assert format_figure(float(value)) in rounded
+def _check_junit(path: Path, rows: Mapping[Group, Json], document: Json) -> None:
+    """The properties of a file of JUnit are the figures of suites and trials, with four digits."""
+    trials = {(trial["run"], trial["suite"], _case_name(trial)): trial for trial in document["trials"]}
+    places, checked = {run["folder"]: run["name"] for run in document["runs"]}, 0
+    for suite in ElementTree.parse(path).iter("testsuite"):
+        properties = _properties(suite)
+        folder = properties["agenteval.run"]
+        for key, row in rows.items():
+            if key[0] == folder:
+                label = "[".join(bounded(part, 60) for part in group_names(document, row, key[1]))
+                _check_suite_properties(properties, f"agenteval.{label}].", row["all"])
+                checked += 1
+        for case in suite.iter("testcase"):
+            # Of a trial that never ended nothing is known.
+            if of_case := _properties(case):
+                in_suite = of_case["agenteval.suite"]
+                _check_case(case, trials.pop((places[folder], in_suite, case.get("name", ""))))
+    # Of two runs that are compared the file has the new one.
+    is_pair = len(places) == 2 and document["comparison"] is not None
+    assert checked == len(rows) or is_pair
+    assert not trials or is_pair
 
 
-def _check_text(text: str, rows: Mapping[Group, Json]) -> None:
-    """Every score with its interval stands in the Markdown as the document's figures are written."""
-    cells = [re.sub(r"[\\*`]", "", line) for line in text.splitlines() if line.startswith("|")]
-    for row in rows.values():
-        figures = row["all"]
-        if figures["low"] is None:
-            continue
-        score, ends = format_figure(figures["score"]), format_ends(figures["low"], figures["high"])
-        assert any(score in line and ends in line for line in cells), (score, ends)
+def _properties(element: ElementTree.Element) -> dict[str, str]:
+    return {each.get("name", ""): each.get("value", "") for each in element.findall("properties/property")}
+
+
+def _case_name(trial: Json) -> str:
+    who = model_label(trial["model"], trial["variant"])
+    escaped = "".join(sign if " " <= sign <= "~" else sign.encode("unicode_escape").decode() for sign in who)
+    return f"{trial['task']}[{escaped}-{trial['repetition']}]"
+
+
+def _check_suite_properties(properties: Mapping[str, str], prefix: str, figures: Json) -> None:
+    k, spent = figures["k"], figures["spent"]
+    counts = {"trials": "averaged"} | dict.fromkeys(COUNTED)
+    for name, other in counts.items():
+        assert properties[prefix + name] == str(figures[other or name]), name
+    rates = {"mean_score": figures["score"], "pass@1": figures["pass_1"]}
+    if k > 1:
+        rates |= {f"pass^{k}": figures["pass_hat_k"], f"pass@{k}": figures["pass_at_k"]}
+    for name, value in rates.items():
+        _check_property(properties, prefix + name, value)
+    is_known = figures["low"] is not None
+    ends = format_ends(figures["low"], figures["high"]) if is_known else None
+    assert properties.get(f"{prefix}interval_95") == ends
+    tokens = None if spent["tokens_untold"] else str(spent["tokens"])
+    assert properties.get(f"{prefix}tokens") == tokens
+    _check_property(properties, f"{prefix}cost_usd", None if spent["unpriced"] else spent["cost_usd"])
+
+
+COUNTED = ("planned", "errored", "not_run", "tasks", "tasks_decided", "tasks_passed")
+
+
+def _check_property(properties: Mapping[str, str], name: str, value: float | None) -> None:
+    if value is None:
+        assert name not in properties
+    else:
+        assert abs(float(properties[name]) - value) <= 5.1e-5, name
+
+
+def _check_case(case: ElementTree.Element, trial: Json) -> None:
+    properties = _properties(case)
+    assert properties["agenteval.ending"] == trial["ending"]
+    _check_property(properties, "agenteval.score", trial["score"])
+    _check_property(properties, "agenteval.cost_usd", trial["cost_usd"])
+    parts = (trial["input_tokens"], trial["output_tokens"])
+    assert properties.get("agenteval.tokens") == (None if None in parts else str(sum(parts)))
+    seconds = None if trial["seconds"] is None else f"{trial['seconds']:.3f}"
+    assert case.get("time") == seconds

@@ -9,7 +9,9 @@ import pytest
 
 from pytest_agenteval.store.run_reader import Run
 from tests.reports import screen_runs
+from tests.reports.any_runs import any_run, any_runs
 from tests.reports.equal_figures import check_reports
+from tests.reports.odd_runs import FROZEN, ODD_RUNS, OLDEST, stored
 
 
 @pytest.mark.parametrize(
@@ -19,10 +21,18 @@ from tests.reports.equal_figures import check_reports
     ids=lambda make: make.__name__,
 )  # fmt: skip
 def test_all_reports_of_a_run_have_equal_figures(tmp_path: Path, make: Callable[[Path], Run]) -> None:
-    """Page, rows, JUnit and Markdown show what the document of the same report has."""
+    """Page, rows, JUnit, Markdown and screens show what the document has, and that is what trials make."""
     run = make(tmp_path / "runs")
     document = check_reports([run.folder], tmp_path)
     assert len(document["trials"]) == len(run.entries) > 0
+
+
+@pytest.mark.parametrize("name", ODD_RUNS)
+def test_so_do_those_of_odd_runs(tmp_path: Path, name: str) -> None:
+    """Killed, resumed, merged, regraded, damaged, old and hostile ones, and where little is known."""
+    run = ODD_RUNS[name](tmp_path / "runs")
+    document = check_reports([run.folder], tmp_path)
+    assert len(document["trials"]) == len(run.entries)
 
 
 def test_all_reports_of_several_runs_have_equal_figures(tmp_path: Path) -> None:
@@ -32,3 +42,21 @@ def test_all_reports_of_several_runs_have_equal_figures(tmp_path: Path) -> None:
     check_reports([first.folder, second.folder, screen_runs.three_suites(tmp_path / "runs").folder], tmp_path)
     document = check_reports([first.folder], tmp_path, "--models", "gpt,claude", "--variants", "base")
     assert [side["label"] for side in document["sides"]] == ["gpt", "claude"]
+
+
+@pytest.mark.parametrize(
+    "folders", [FROZEN[:2], FROZEN[2:], OLDEST[:2], OLDEST], ids=["frozen", "pkm", "old", "more_than_eight"]
+)
+def test_so_do_those_of_old_runs_beside_each_other(tmp_path: Path, folders: tuple[Path, ...]) -> None:
+    """Of more than eight sides each is compared with the first alone."""
+    runs = [stored(folder)(tmp_path / "runs") for folder in folders]
+    assert len(check_reports([run.folder for run in runs], tmp_path)["sides"]) == len(folders)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_so_do_those_of_any_runs(tmp_path: Path, seed: int) -> None:
+    """Whatever comes together in a run by chance: one, two, three or four of them."""
+    root = tmp_path / "runs"
+    number = 1 + seed % 4
+    runs = any_runs(root, seed, number) if number > 1 else [any_run(root, seed)]
+    check_reports([run.folder for run in runs], tmp_path)

@@ -6,6 +6,7 @@ import argparse
 import sys
 import webbrowser
 from pathlib import Path
+from threading import Thread
 from urllib.parse import urlencode
 
 from pytest_agenteval.cli.console import RUN_HELP, add_results_option, find_named_run
@@ -14,7 +15,7 @@ from pytest_agenteval.cli.view_runs import ViewedRuns
 from pytest_agenteval.cli.view_server import ADDRESS, ViewServer
 from pytest_agenteval.cli.view_site import ViewSite
 from pytest_agenteval.registry.installed import installed_registry
-from pytest_agenteval.tasks.file_names import project_root
+from pytest_agenteval.tasks.file_names import holds_baseline, project_root
 from pytest_agenteval.text.errors import UsageMistake
 
 HIGHEST_PORT = 65535
@@ -23,7 +24,7 @@ HIGHEST_PORT = 65535
 def view_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = f"The page is served on {ADDRESS}, for whoever has the address, until Ctrl-C. {RUN_HELP}"
     add = parser.add_argument
-    add("runs", nargs="*", metavar="RUN", help="runs to open beside each other (default: the list of all)")
+    add("runs", nargs="*", metavar="RUN", help="runs, or baselines' files, to open beside each other (default: a list)")  # fmt: skip  # noqa: E501
     add("--port", type=_port, default=0, metavar="N", help="the port (default: a free one)")
     add("--no-browser", action="store_true", help="print the address and open no browser")
     add_results_option(parser)
@@ -37,26 +38,42 @@ def _port(text: str) -> int:
 
 def view(args: argparse.Namespace) -> int:
     """Serve the runs until Ctrl-C."""
-    results = Path(args.results)
-    named = list(dict.fromkeys(find_named_run(results, name) for name in args.runs))
-    runs = ViewedRuns(results, named, project_root(results.resolve()))
+    results, project = Path(args.results), project_root(Path(args.results).resolve())
+    places = list(dict.fromkeys(_place(results, name) for name in args.runs))
+    runs = ViewedRuns(results, [place for place in places if place.is_dir()], project)
+    sides = [_side(place, runs, project) for place in places]
     try:
         server = ViewServer(ViewSite(runs, installed_registry().scorecards()).answer, args.port)
     except OSError as refused:
         why = refused.strerror or refused
         raise UsageMistake(f"port {args.port} cannot be had ({why}); without --port a free one is") from None
-    sides = [("side", side_text("run", runs.name_of(folder))) for folder in named]
-    path = f"/report?{urlencode(sides)}" if sides else "/"
+    path = f"/report?{urlencode([('side', side) for side in sides])}" if sides else "/"
     with server:
         print(f"Runs in {results}: {server.url(path)}\nCtrl-C ends it.", flush=True)
         try:
             if sys.stdout.isatty() and not args.no_browser:
-                open_browser(server.url(path, once=True))
+                # It may wait for the browser to start, which waits for the page.
+                Thread(target=open_browser, args=[server.url(path, once=True)], daemon=True).start()
             server.serve_forever()
         except KeyboardInterrupt:
             # The terminal shows ^C at the beginning of the line.
             print("\nagenteval view has ended.")
     return 0
+
+
+def _place(results: Path, name: str) -> Path:
+    """Give the folder of a run, or the file of a baseline, by its own name: ``latest`` is a link."""
+    path = Path(name) if holds_baseline(Path(name)) else find_named_run(results, name)
+    return path.resolve()
+
+
+def _side(place: Path, runs: ViewedRuns, project: Path) -> str:
+    if place.is_dir():
+        return side_text("run", runs.name_of(place))
+    names = [name for name, path in runs.baselines().items() if path.samefile(place)]
+    if not names:
+        raise UsageMistake(f"{place}: only baselines below {project} can be shown")
+    return side_text("baseline", names[0])
 
 
 def open_browser(address: str) -> None:

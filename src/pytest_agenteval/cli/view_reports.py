@@ -22,6 +22,7 @@ from pytest_agenteval.reports.trial_view import judges_disagree
 from pytest_agenteval.reports.view_pages import PAGES
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.notes import Note, now, write_note
+from pytest_agenteval.store.run_follower import RunFollower
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.errors import AgentEvalError, UsageMistake
 
@@ -68,6 +69,7 @@ class ViewedReport:
         self._runs, self._sides = runs, tuple(sides)
         self._lock = Lock()
         self._state: ReportState | None = None
+        self._followers: dict[str, RunFollower] = {}
         self._votes: dict[tuple[str, object], bool] = {}
         self._searches: OrderedDict[str, TranscriptSearch[TrialName]] = OrderedDict()
         self._texts = TranscriptTexts()
@@ -97,7 +99,7 @@ class ViewedReport:
                 picks.append(SidePick(baseline))
             elif kind == "run" and len(parts) in (1, 3):
                 name, model, variant = parts if len(parts) == 3 else (parts[0], "", "")
-                follower = self._runs.follower(name)
+                follower = self._follower(name)
                 if name not in followed:
                     run = follower.run()
                     followed[name] = FollowedRun(name, run, run_state(run.folder, run.header))
@@ -107,6 +109,13 @@ class ViewedReport:
                 raise UsageMistake(f"{side!r} is no side: run/NAME, run/NAME/MODEL/VARIANT or baseline/PATH")
             versions.append((side, version))
         return picks, list(followed.values()), versions
+
+    def _follower(self, name: str) -> RunFollower:
+        # All of a report's runs stay in memory with it, however many others are looked at.
+        known = self._followers.get(name)
+        if known is None or not known.is_there:
+            known = self._followers[name] = self._runs.follower(name)
+        return known
 
     def _scan_votes(self, runs: Sequence[Run]) -> int:
         """Read whether judges disagree about trials, which their transcripts say, as far as there is time.

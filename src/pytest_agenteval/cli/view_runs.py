@@ -26,7 +26,7 @@ RunState = Literal["running", "not ended", "ended"]
 BUDGET_S = 0.3
 """Seconds that one look at the list may spend on figures; the page asks for the rest at once."""
 
-MOST_FOLLOWED = 24
+MOST_FOLLOWED = 12
 """Runs that stay in memory."""
 
 BASELINES_S = 30.0
@@ -52,7 +52,7 @@ class RunProgress(NamedTuple):
     ended: int
     planned: int
     errored: int
-    in_flight: int
+    in_flight: int | None
     since: str
     ended_since: int
 
@@ -72,7 +72,8 @@ def run_progress(run: Run) -> RunProgress:
         # More may end, where repetitions are added.
         planned=max(ended, sum(group.trials for group in run.planned)),
         errored=sum(entry.ending == "errored" for entry in run.entries),
-        in_flight=len(run.begun) - len(run.lost),
+        # In a resumed run, what was interrupted before looks like what is under way.
+        in_flight=None if header.resumed else len(run.begun) - len(run.lost),
         since=since,
         ended_since=ended_since,
     )
@@ -119,7 +120,7 @@ class ViewedRuns:
         """Give what follows a run; raises UsageMistake where no run of the list has this name."""
         with self._lock:
             known = self._followers.get(name)
-        if known is None or not (known.folder / HEADER).is_file():
+        if known is None or not known.is_there:
             known = RunFollower(self._folder(name))
         with self._lock:
             known = self._followers.setdefault(name, known)
@@ -155,7 +156,7 @@ class ViewedRuns:
         path = self.baselines().get(name)
         if path is None:
             raise UsageMistake(f"there is no baseline {name!r} below {self._project}, or no longer")
-        version = _states(path.parent, (path.name,))
+        version = _states_of([path])
         known = self._read_baselines.get(name)
         if known is None or known[1] != version:
             known = self._read_baselines[name] = Baseline(path, read_baseline(path)), version
@@ -186,24 +187,25 @@ class ViewedRuns:
 
     def _figures(self, name: str, folder: Path, state: RunState, until: float) -> ListedRun | None:
         """Give the figures of a run that are known, or can be worked out in time."""
-        # A run that is going on is read as it grows; of all others it is known when they change.
-        follower = self.follower(name) if state == "running" else None
-        run = follower.run() if follower else None
-        version: object = (follower.version, _states(folder, (COMPARISON,))) if follower else _states(folder)
+        version = _states(folder)
         known = self._listed.get(name)
         if known and known[0] == version:
             return known[1]
-        if time.monotonic() > until and run is None:
+        # One that has not ended may go on: of it only what is new is read.
+        run = self.follower(name).run() if state != "ended" else None
+        if time.monotonic() > until and state != "running":
             return None
         listed = listed_run(folder, run, store=False)
         self._listed[name] = version, listed
         return listed
 
 
-def _states(folder: Path, names: Sequence[str] = ()) -> object:
-    """Give what changes when files of a run do; without names, of all that its figures are made from."""
-    paths = [folder / name for name in names or (HEADER, COMPARISON)]
-    paths += () if names else sorted(folder.glob(JOURNALS))
+def _states(folder: Path) -> object:
+    """Give what changes when a file does that the figures of a run are made from."""
+    return _states_of([folder / HEADER, folder / COMPARISON, *sorted(folder.glob(JOURNALS))])
+
+
+def _states_of(paths: Sequence[Path]) -> object:
     states = []
     for path in paths:
         try:

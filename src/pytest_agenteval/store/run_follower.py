@@ -39,6 +39,11 @@ class RunFollower:
         self._texts = TextIndex(folder)
         self._run: Run | None = None
 
+    @property
+    def is_there(self) -> bool:
+        """Whether the folder is still that of a run."""
+        return (self.folder / HEADER).is_file()
+
     def run(self) -> Run:
         """Read what is new, and give the run: the same object where nothing is.
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from pytest_agenteval.records.transcript import Ask, Event, Message, ToolCall, ToolError, Transcript, Usage
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.run_folder import RunModel
-from tests.extended.browser.sample_reports import HOSTILE, write
+from tests.extended.browser.sample_reports import write
+from tests.reports.odd_runs import hostile_models
 from tests.reports.runs import key, store_run, trial
 
 LEVELS = {"fast": 0.25, "mid": 0.5, "slow": 0.75}
@@ -40,17 +41,7 @@ def single_report(folder: Path) -> Path:
 
 def hostile_report(folder: Path) -> Path:
     """Write a run of three models and a tool whose names try to become markup or another order."""
-    names = [f"{HOSTILE} {number}" for number in range(3)]
-    call = ToolCall("c", 1, 0, HOSTILE, {}, result="a", started=1.0, ended=2.0)
-    transcript = Transcript(
-        (Message("assistant", "", calls=(call,), turn=1),), (call,), (Ask(1, 0.0, 1.0, Usage(10, 1)),)
-    )
-    trials = [
-        trial("a", 1, 0.5, HOSTILE, key=key("a", model=name), transcript=transcript, seconds=2.0)
-        for name in names
-    ]
-    models = tuple(RunModel(name, name) for name in names)
-    return write(folder, store_run(folder / "runs", trials, models=models))
+    return write(folder, hostile_models(folder / "runs"))
 
 
 def courses_report(folder: Path) -> Path:

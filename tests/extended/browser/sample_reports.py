@@ -12,14 +12,11 @@ from pytest_agenteval.records.transcript import Ask, Event, Message, ToolCall, T
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.html_report import write_html
 from pytest_agenteval.reports.report_source import report_source
-from pytest_agenteval.store.run_folder import RunModel
 from pytest_agenteval.store.run_reader import Run
-from tests.reports.runs import key, store_run, trial
+from tests.reports.odd_runs import HOSTILE as HOSTILE
+from tests.reports.odd_runs import hostile
+from tests.reports.runs import store_run, trial
 
-HOSTILE = (
-    "</script><script>window.PWNED=1</script><img src=x onerror='window.PWNED=2'><!--<script> "
-    "javascript:window.PWNED=3 [x](javascript:alert(1)) \u202egnp.exe\u2066"
-)
 TASKS = 30
 """Tasks of the compared runs, in six buckets, with three repetitions each."""
 
@@ -116,33 +113,7 @@ def _file(text: str) -> FileText:
 
 def hostile_report(folder: Path) -> Path:
     """Write a run in which every text that is not ours tries to become markup, a link or another order."""
-    grade = Grade(HOSTILE, 0.0, HOSTILE, (Check(HOSTILE, False, HOSTILE, HOSTILE),), {HOSTILE: HOSTILE})
-    call = ToolCall("c", 1, 0, HOSTILE, {HOSTILE: HOSTILE}, result={HOSTILE: [HOSTILE]}, tape="live")
-    transcript = Transcript(
-        messages=(
-            Message("system", HOSTILE),
-            Message("user", HOSTILE),
-            Message("assistant", HOSTILE, calls=(call,), turn=1),
-        ),
-        calls=(call,),
-        events=(Event(0.1, HOSTILE, HOSTILE, {HOSTILE: HOSTILE}),),
-    )
-    after = Tree({HOSTILE.replace("/", "_"): _file(HOSTILE)})
-    one = trial(
-        "a",
-        1,
-        0.0,
-        HOSTILE,
-        key=key(HOSTILE, model=HOSTILE, variant=HOSTILE),
-        grades=(grade,),
-        transcript=transcript,
-        outcome=Outcome(Answer(HOSTILE, {HOSTILE: HOSTILE}), Tree(), after),
-        **dict.fromkeys(("file", "message", "traceback", "output", "log", "workspace", "limit"), HOSTILE),
-        tags=(HOSTILE,),
-    )
-    return write(
-        folder, store_run(folder / "runs", [one], models=(RunModel(HOSTILE, HOSTILE, note=HOSTILE),))
-    )
+    return write(folder, hostile(folder / "runs"))
 
 
 def large_report(folder: Path, trials: int = 2000, size: int = 25_000) -> Path:

@@ -191,7 +191,7 @@ def test_a_hostile_run_does_nothing(visit_served: Open, hostile: Path, tmp_path:
         seen.visit(report(side("run", name)))
         seen.page.locator(".row.task a.name").first.click()
         seen.until("document.getElementById('conversation')")
-        seen.press("n")
+        seen.press("c")
         seen.page.keyboard.type("<img src=x onerror='window.PWNED=9'>")
         seen.page.click(".live-note button")
         seen.until("document.querySelector('.live-note').textContent.includes('saved')")

@@ -29,8 +29,8 @@ PROGRESS = "Number(document.querySelector('#live progress')?.value ?? -1)"
 
 @pytest.fixture
 def provider() -> Iterator[ModelServer]:
-    """A provider that takes 0.3 s for each reply."""
-    with ModelServer(_reply, latency_s=0.3) as server:
+    """A provider that takes a second for each reply, so that there is something to watch."""
+    with ModelServer(_reply, latency_s=1.0) as server:
         yield server
 
 
@@ -64,7 +64,7 @@ def test_a_run_is_followed_through_a_kill_and_its_end(
             assert seen.get(STATE) == "running"
             first = shown_trials(seen)
             _opened_trial_stays_open(seen, folder)
-            seen.until(f"{PROGRESS} > {max(first, 20)}")
+            seen.until(f"{PROGRESS} > {first}")
             os.kill(run.pid, signal.SIGKILL)
             output(run)
             seen.until(f"{STATE} === 'not ended'")
@@ -92,7 +92,8 @@ def test_a_run_is_followed_through_a_kill_and_its_end(
 
 def _opened_trial_stays_open(seen: ServedVisit, folder: Path) -> None:
     """A trial that is open stays as it is, scrolled and with a comment half written, while others end."""
-    name = load_run(folder).entries[0].key.label
+    # The last one by name: others come before it.
+    name = load_run(folder).entries[-1].key.label
     seen.until("document.querySelectorAll('.row.task').length > 0")
     seen.go(trial_address(name))
     seen.until("document.getElementById('conversation')")
@@ -167,7 +168,7 @@ def test_transcripts_are_searched_as_in_a_file(
 
 
 def test_a_trial_is_marked_and_commented_by_keyboard(compared: Path, visit_served: Open) -> None:
-    """``l`` marks it, ``n`` goes to the comment; both stand there when the page is opened again."""
+    """``l`` marks it, ``c`` goes to the comment; both stand there when the page is opened again."""
     results = compared.parent / "runs"
     newest = list_runs(results)[0].path
     address = trial_address("s/task_02[rules-1]")
@@ -179,6 +180,7 @@ def test_a_trial_is_marked_and_commented_by_keyboard(compared: Path, visit_serve
         seen.until("document.querySelector('.live-note').textContent.includes('saved')")
         seen.press("c")
         seen.page.keyboard.type("odd <b>tone</b>")
+        seen.until("!document.querySelector('.live-note button').disabled")
         seen.press("Tab", "Enter")
         seen.until("document.querySelector('.live-note button').disabled")
         (entry,) = [each for each in load_run(newest).entries if each.note]
@@ -206,5 +208,6 @@ def test_where_the_server_ends_the_page_says_so(compared: Path, visit_served: Op
         seen.until("document.querySelectorAll('.row.task').length > 0")
     seen.go(trial_address("s/task_02[rules-1]"))
     seen.until("document.getElementById('app').textContent.includes('agenteval view has ended')")
+    seen.page.close()
     # That the server does not answer is told on the console, too.
     seen.errors = [each for each in seen.errors if "ERR_CONNECTION_REFUSED" not in each]

@@ -140,7 +140,7 @@ function Pair({pair: [one, other], opened}) {
   const {row} = TRIALS[one], alike = row === TRIALS[other].row;
   const title = (place) => `${alike ? '' : `${plain(TRIALS[place].row.task)}, `}${SIDES.length > 1 ? `${sideLabel(TRIALS[place].side)}, ` : ''}repetition ${TRIALS[place].repetition}`;
   const sides = [{title: title(one), place: one, trial: opened.old, problem: opened.oldProblem}, {title: title(other), place: other, trial: opened.trial, problem: opened.problem}];
-  return html`<div class="trial" key=${`${one} ${other}`}><header class="trial-head">
+  return html`<div class="trial" key=${`${trialKey(one)} ${trialKey(other)}`}><header class="trial-head">
     <p class="crumbs"><a href=${listHash(listQuery)}>← All tasks</a> ${alike && html`<span class="dim">${plain(row.label)} · ${plain(row.bucket)}</span>`} <span class="steps"><${KeysButton} /></span></p>
     <h1 tabindex="-1">${alike ? breakable(row.task) : sides.map(({place}, at) => html`${at > 0 && html` <span class="dim">beside</span> `}${breakable(TRIALS[place].name)}`)}</h1></header>
     <${Beside} sides=${sides} /></div>`;
@@ -300,6 +300,11 @@ function refresh(index) {
   if (old >= 0) OLD = old;
   if (now >= 0 && state !== JSON.stringify([TRIALS[now].attempts, TRIALS[now].ending])) open(now, opened.beside, opened.trial);
   if (listQuery.text) search(listQuery.text, true);
+  // What was not there when its address was opened may have come.
+  if (view.unknown && (readAddress().place ?? -1) >= 0) {
+    followed = null;
+    return follow();
+  }
   draw();
 }
 

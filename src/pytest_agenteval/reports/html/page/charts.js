@@ -73,7 +73,7 @@ function Change({value, verdict}) {
 // What somebody said of a trial; it can be written where a server keeps it.
 function TrialNote({place}) {
   const {note} = TRIALS[place];
-  if (INDEX.live) return html`<${LiveNote} key=${place} place=${place} note=${note} />`;
+  if (INDEX.live) return html`<${LiveNote} key=${trialKey(place)} place=${place} note=${note} />`;
   if (!note) return null;
   return html`<p class="note-of-trial"><b>${note.comment ? 'Note' : 'Looked at'}</b> <span class="dim">${typeof note.looked_at === 'string' && moment(note.looked_at)}</span>
     ${note.comment && html`<${Text} value=${note.comment} kind="prose" />`}</p>`;

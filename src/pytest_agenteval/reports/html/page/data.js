@@ -98,6 +98,9 @@ async function readTrial(place) {
   return number === null ? null : (await chunk(number))[at];
 }
 
+// Stays the same while a run goes on and places move.
+const trialKey = (place) => `${TRIALS[place].side} ${TRIALS[place].name}`;
+
 // ---- addresses of trials
 
 const placesByName = kept(() => {

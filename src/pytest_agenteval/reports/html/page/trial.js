@@ -258,7 +258,7 @@ function Sheet({place, trial, problem, loading}) {
 function Trial({place, opened, walk}) {
   const {trial, problem, loading, beside, old, oldProblem} = opened, other = oldTrial(place);
   const sides = [{title: other < 0 ? '' : sideLabel(OLD), place: other, trial: old, problem: oldProblem}, {title: sideLabel(TRIALS[place].side), place, trial, problem}];
-  return html`<div class="trial" key=${place}>
+  return html`<div class="trial" key=${trialKey(place)}>
     <${Title} place=${place} opened=${opened} walk=${walk} />
     ${beside && other >= 0 ? html`<${Beside} sides=${sides} />` : html`<${Sheet} place=${place} trial=${trial} problem=${problem} loading=${loading} />`}
   </div>`;
