@@ -116,12 +116,15 @@ class ViewedRuns:
         named = {id(run): name for name, run in found}
         return {named[id(run)]: (run.path, run.header) for run in latest_first([run for _, run in found])}
 
-    def follower(self, name: str) -> RunFollower:
-        """Give what follows a run; raises UsageMistake where no run of the list has this name."""
+    def follower(self, name: str, folder: Path | None = None) -> RunFollower:
+        """Give what follows a run; raises UsageMistake where no run of the list has this name.
+
+        ``folder`` is where the list has it, where that is known.
+        """
         with self._lock:
             known = self._followers.get(name)
         if known is None or not known.is_there:
-            known = RunFollower(self._folder(name))
+            known = RunFollower(folder or self._folder(name))
         with self._lock:
             known = self._followers.setdefault(name, known)
             # The one that was requested last is the last one to be forgotten.
@@ -176,7 +179,7 @@ class ViewedRuns:
                 listed = self._figures(name, folder, state, until)
                 rows[-1] |= _figures(listed) if listed else {}
                 if state == "running":
-                    rows[-1]["progress"] = run_progress(self.follower(name).run())._asdict()
+                    rows[-1]["progress"] = run_progress(self.follower(name, folder).run())._asdict()
             except (UsageMistake, OSError) as broken:
                 rows[-1] |= {"suites": [], "problems": [], "problem": str(broken)}
         return {
@@ -191,10 +194,10 @@ class ViewedRuns:
         known = self._listed.get(name)
         if known and known[0] == version:
             return known[1]
-        # One that has not ended may go on: of it only what is new is read.
-        run = self.follower(name).run() if state != "ended" else None
         if time.monotonic() > until and state != "running":
             return None
+        # One that has not ended may go on: of it only what is new is read.
+        run = self.follower(name, folder).run() if state != "ended" else None
         listed = listed_run(folder, run, store=False)
         self._listed[name] = version, listed
         return listed
