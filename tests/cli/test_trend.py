@@ -12,6 +12,7 @@ import pytest
 from pytest_agenteval.cli.main import main
 from tests.cli.conftest import Agenteval, Said
 from tests.forked_workers import run_python
+from tests.reports.test_trend import ALL_HALF, store, trials
 from tests.suites import only_our_plugin, suite, task, write
 
 
@@ -75,6 +76,17 @@ def test_what_is_not_there_is_a_mistake_in_use(
 
     assert (output.status, output.out) == (2, "")
     assert output.err.strip() == f"agenteval: {problem}"
+
+
+def test_runs_in_which_no_agent_was_tried_are_no_trend(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Trials that were graded again, or a plan of which nothing ended: it says so, and names no models."""
+    store(tmp_path, 1, trials(ALL_HALF), regraded=("another",))
+    store(tmp_path, 2, [])
+
+    assert main(["trend", "--results", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == f"agenteval: no agent's trial has ended in the runs of {tmp_path} yet\n"
 
 
 def test_a_terminal_that_knows_no_blocks_gets_digits(

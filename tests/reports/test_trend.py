@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from pytest_agenteval.compare.comparison import compare_runs
 from pytest_agenteval.compare.pairing import compared_run
@@ -17,26 +18,21 @@ from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.transcript import Event, Transcript
 from pytest_agenteval.records.trial import Digests, Trial
-from pytest_agenteval.reports.trend import (
-    Series,
-    Trend,
-    last_runs,
-    suite_names,
-    trend_of,
-    trials_that_exclude_chance,
-)
+from pytest_agenteval.reports.suspect_tasks import trials_that_exclude_chance
+from pytest_agenteval.reports.trend import Series, Trend, suite_names, trends_of
 from pytest_agenteval.reports.trend_screen import sparkline, trend_lines
 from pytest_agenteval.store.journal_writer import JournalWriter
 from pytest_agenteval.store.run_folder import (
     RunHeader,
     RunModel,
+    RunSuite,
     list_runs,
     new_run,
     planned_groups,
     write_planned,
 )
 from pytest_agenteval.store.run_reader import load_run
-from pytest_agenteval.text.formatting import format_ends
+from pytest_agenteval.text.formatting import format_ends, printable
 from tests.reports.runs import CAPABILITY, key, trial
 
 CLAUDE, GPT = RunModel("claude", "anthropic/claude"), RunModel("gpt", "openai/gpt")
@@ -45,6 +41,7 @@ TASKS = {"a": "x", "b": "x", "c": "y", "d": "y"}
 """The bucket of each task of the suite."""
 
 Scores = Mapping[str, Iterable[float | None]]
+HOSTILE = "\x1b[31m\u202e turned\nown line"
 
 
 @pytest.fixture(autouse=True)
@@ -70,12 +67,8 @@ def trials(scores: Scores, model: RunModel = CLAUDE, **fields: Any) -> list[Tria
 def store(root: Path, day: int, run_trials: Iterable[Trial], *models: RunModel, **header: Any) -> str:
     """Write the run of a day, with these models and all of its trials planned; give its name."""
     of_run = list(run_trials)
-    folder = new_run(
-        root,
-        RunHeader(
-            f"2026-11-{day:02}T09:30:15+00:00", models=models or (CLAUDE,), suites=(CAPABILITY,), **header
-        ),
-    )
+    of_header = {"models": models or (CLAUDE,), "suites": (CAPABILITY,), **header}
+    folder = new_run(root, RunHeader(f"2026-11-{day:02}T09:30:15+00:00", **of_header))
     write_planned(folder, planned_groups((each.key, each.bucket) for each in of_run))
     with closing(JournalWriter(folder, "main")) as journal:
         journal.finished(of_run)
@@ -86,7 +79,8 @@ def trend(root: Path, last: int = 10, **wanted: Any) -> Trend:
     """Read the trend of the suite ``s``."""
     folders = list_runs(root)
     assert suite_names(folders) == ["s"]
-    return trend_of(last_runs(folders, "s", last, wanted.get("models", ())), "s", **wanted)
+    (of_suite,) = trends_of(folders, ["s"], last, **wanted)
+    return of_suite
 
 
 def only(of: Trend) -> Series:
@@ -126,6 +120,43 @@ def test_the_last_runs_come_oldest_first_with_the_figures_of_each_bucket(tmp_pat
     assert ["1", "bucket", "as", "before"] in printed
 
 
+def test_suites_are_read_together_as_they_are_alone(tmp_path: Path) -> None:
+    """A run of two suites counts for both, one of a single suite for that one; each has its last runs."""
+    suites = (CAPABILITY, RunSuite("t", "capability", "card"))
+    first = trials(ALL_HALF)
+    for day in (1, 2, 3):
+        others = [replace(each, key=each.key._replace(suite="t")) for each in trials({"a": (day / 3,)})]
+        of_run = [*first, *others] if day < 3 else others
+        store(tmp_path, day, of_run, suites=suites if day < 3 else suites[1:])
+    folders = list_runs(tmp_path)
+
+    both = list(trends_of(folders, ["s", "t"], 2))
+
+    assert [[point.started_at[8:10] for point in only(each).points] for each in both] == [
+        ["01", "02"],
+        ["02", "03"],
+    ]
+    assert [of_suite for name in "st" for of_suite in trends_of(folders, [name], 2)] == both
+    assert all(only(each).comparison for each in both)
+
+
+def test_foreign_names_stay_words_in_their_line(tmp_path: Path) -> None:
+    """A suite, a model, a variant, a bucket and a task can neither paint nor begin a line of their own."""
+    model = RunModel(HOSTILE, HOSTILE, note=HOSTILE)
+    for day in (1, 2):
+        of_run = [
+            replace(each, bucket=f"{HOSTILE}{each.bucket}", key=TrialKey(HOSTILE, *each.key[1:4], HOSTILE, 1))
+            for each in trials({f"{task}{HOSTILE}": (day - 1.0,) for task in "abcd"}, model)
+        ]
+        store(tmp_path, day, of_run, model, suites=(RunSuite(HOSTILE, "capability", "card"),))
+    (found,) = trends_of(list_runs(tmp_path), [HOSTILE], 2)
+
+    for width in (30, 80):
+        printed = text(found, width)
+        assert printed == printable(printed)
+        assert not [line for line in printed.splitlines() if line.startswith("own line")]
+
+
 def test_each_model_and_variant_has_its_own_series(tmp_path: Path) -> None:
     """One run with two models and two variants gives a point to four of them; each can be asked for alone."""
     both = [*trials(ALL_HALF), *trials(ALL_HALF, RULES)]
@@ -143,8 +174,6 @@ def test_each_model_and_variant_has_its_own_series(tmp_path: Path) -> None:
 
 def of_variant(of: Trial, variant: str) -> Trial:
     """Give a trial as one of another variant."""
-    from msgspec.structs import replace
-
     return replace(of, key=TrialKey(*of.key[:4], variant, of.key.repetition))
 
 
@@ -196,7 +225,7 @@ def test_changed_graders_and_tasks_alone_break_the_line(
     printed = text(found)
     spoilt = "scores before and after are not comparable" in " ".join(printed.split())
     assert spoilt == ("0.75 ▆ | 0.75 ▆" in " ".join(printed.split())) == (not comparable)
-    assert (only(found).last_step is None) == (not comparable)
+    assert (only(found).comparison is None) == (not comparable)
 
 
 MANY = {f"{bucket}{number}": bucket for bucket in "fgrs" for number in range(6)}
@@ -221,7 +250,7 @@ def test_what_moved_stands_first_with_the_verdict_of_compare(tmp_path: Path) -> 
 
     runs = [compared_run(load_run(tmp_path / name)) for name in names]
     (compared,) = compare_runs(*runs).suites
-    step = only(found).last_step
+    step = only(found).comparison
     assert step is not None
     assert (step.old, step.new, step.left_out) == (*names, 0)
     assert {change.name: (change.verdict, change.p) for change in step.buckets} == {
@@ -246,7 +275,7 @@ def test_no_verdict_is_given_where_rulers_differ(tmp_path: Path) -> None:
 
     found = trend(tmp_path)
 
-    assert only(found).last_step is None
+    assert only(found).comparison is None
     printed = text(found)
     assert not {"worse", "better", "change", "▼", "▲"} & set(printed.split("suspects")[0].split())
     assert ["f", "1.00", "█", "|", "0.25", "▂", "0.00"] in [line.split() for line in printed.splitlines()]
@@ -304,7 +333,7 @@ def test_one_run_has_its_interval(tmp_path: Path) -> None:
 
     (point,) = only(found).points
     assert (point.total.low, point.total.high) != (None, None)
-    assert only(found).last_step is None
+    assert only(found).comparison is None
     printed = text(found)
     assert f"{format_ends(point.total.low or 0, point.total.high or 0)}" in printed
     assert "change" not in printed.split("scale")[0]

@@ -93,6 +93,17 @@ def test_lines_are_broken_where_something_else_was_measured(
     assert re.findall(r'class="mark"[^>]*>(.)<', text) == [marks[name] for name in changed]
 
 
+def test_words_of_breaks_do_not_cover_each_other(tmp_path: Path) -> None:
+    """Each of a few breaks says what changed; of many beside each other the marks below do."""
+    for day in range(1, 13):
+        moved(tmp_path, day, after=False, digests=Digests("i", ruler=str(max(day, 8) if day > 3 else 0)))
+
+    text = trend_page([trend(tmp_path, last=12)])
+
+    assert re.findall(r'class="breaks "[^>]*left:([\d.]+)%">([^<]*)<', text) == [("25.0", "graders changed")]
+    assert text.count('<path class="break"') == 5 * 5
+
+
 def test_a_run_without_a_score_is_a_gap_and_one_without_the_model_is_none(tmp_path: Path) -> None:
     """A bucket that was not tried breaks its own line alone; other models' runs are passed over."""
     store(tmp_path, 1, trials(ALL_HALF))
@@ -106,11 +117,11 @@ def test_a_run_without_a_score_is_a_gap_and_one_without_the_model_is_none(tmp_pa
 
 
 def test_what_became_worse_is_said_as_compare_says_it(tmp_path: Path) -> None:
-    """The verdicts are those of the last step, with what moved first and the rest folded."""
+    """The verdicts are those of `agenteval compare`, with what moved first and the rest folded."""
     for day in (1, 2):
         moved(tmp_path, day, after=day == 2)
     found = trend(tmp_path)
-    step = only(found).last_step
+    step = only(found).comparison
     assert step is not None
 
     text = trend_page([found]).replace("\N{NO-BREAK SPACE}", " ")

@@ -237,7 +237,7 @@ def trend_arguments(parser: argparse.ArgumentParser) -> None:
 
 def trend(args: argparse.Namespace) -> int:
     """Show suites over their last runs, oldest first; a UsageMistake names what there is instead."""
-    from pytest_agenteval.reports.trend import TrendDocument, last_runs, suite_names, trend_of
+    from pytest_agenteval.reports.trend import TrendDocument, suite_names, trends_of
     from pytest_agenteval.reports.trend_screen import trend_lines
 
     page = Path(args.output or "")
@@ -250,12 +250,12 @@ def trend(args: argparse.Namespace) -> int:
     if args.suite is not None and args.suite not in names:
         near = f"suites that were run: {nearest_names(args.suite, names)}" if names else "none was run"
         raise UsageMistake(f"no run of the suite {args.suite!r} in {args.results}; {near}")
-    trends = [
-        trend_of(last_runs(folders, suite, args.last, args.model), suite, args.model, args.variant)
-        for suite in ([args.suite] if args.suite is not None else names)
-    ]
+    suites = names if args.suite is None else [args.suite]
+    found = trends_of(folders, suites, args.last, args.model, args.variant)
     # --model and --variant may leave nothing of a suite.
-    trends = [trend for trend in trends if trend.series]
+    trends = [trend for trend in found if trend.series]
+    if not trends and not (args.model or args.variant):
+        raise UsageMistake(f"no agent's trial has ended in the runs of {args.results} yet")
     if not trends:
         raise UsageMistake(f"no such runs in {args.results}; {_known_models(folders)}")
     document = TrendDocument(suites=tuple(trends))

@@ -19,7 +19,7 @@ from pytest_agenteval.reports.leaderboard import LeaderboardRow, leaderboards_of
 from pytest_agenteval.reports.leaderboard_page import board_document, newest_of_each
 from pytest_agenteval.reports.run_view import suite_views
 from pytest_agenteval.reports.scorecard import RegisteredScorecard
-from pytest_agenteval.reports.trend import last_runs, suite_names, trend_of
+from pytest_agenteval.reports.trend import suite_names, trends_of
 from pytest_agenteval.reports.view_pages import (
     ServedPage,
     SuiteChoice,
@@ -161,7 +161,7 @@ class ViewSite:
         chosen = SuiteChoice(
             suite, others, f"last {last} runs", choices, "" if suites else "There are no runs yet."
         )
-        trends = [trend_of(last_runs(folders, suite, int(last)), suite)] if suites else []
+        trends = list(trends_of(folders, [suite], int(last))) if suites else []
 
         def link(run: str) -> str:
             return _address("/report", side=side_text("run", run))

@@ -3,34 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from pytest_agenteval.processes.files import replacing
 from pytest_agenteval.reports.comparison_text import NO_BUCKET, format_change, format_p
 from pytest_agenteval.reports.html_report import page_environment, page_file
-from pytest_agenteval.reports.last_step import ComparedChange
-from pytest_agenteval.reports.trend import Figures, Point, Series, Trend
-from pytest_agenteval.reports.trend_screen import suspect_lines
-from pytest_agenteval.reports.trend_text import (
-    ARROWS,
+from pytest_agenteval.reports.suspect_tasks import suspect_lines
+from pytest_agenteval.reports.trend import ComparedChange, Figures, Point, Series, Trend
+from pytest_agenteval.reports.trend_screen import (
     TrendRow,
     absence_texts,
-    change_text,
+    days_text,
+    interval_text,
+    point_texts,
     run_head,
     run_mark,
     run_moment,
-    step_words,
     trend_rows,
 )
-from pytest_agenteval.text.formatting import (
-    MOST_NAME,
-    format_ends,
-    format_figure,
-    model_label,
-    one_line,
-    pluralize,
-)
+from pytest_agenteval.text.formatting import MOST_NAME, format_figure, model_label, one_line, pluralize
 
 Fields: TypeAlias = dict[str, Any]
 
@@ -48,6 +42,9 @@ MOST_DOTS = 48
 
 MAIN_PIXELS, LABEL_PIXELS = 260, 18
 """How high the picture of all tasks is, and a label beside it."""
+
+BREAK_PERCENT = 16
+"""How much of the picture the words of a break take across: with less between two breaks neither has any."""
 
 SUSPECT_COLUMNS = 110
 
@@ -76,14 +73,15 @@ def trend_page(
     names = [trend.suite for trend in trends]
     title = f"Trend of {names[0]}" if len(names) == 1 else f"Trend of {len(names)} suites"
     template = page_environment().get_template("trend.html.jinja")
-    suites = [_suite(trend, link) for trend in trends]
+    suites = [_suite(trend, link or (lambda run: "")) for trend in trends]
     style = page_file("kit.css") + page_file("trend.css") + (page_file("served/head.css") if nav else "")
     return template.render(title=title, suites=suites, style=style, nav=nav)
 
 
-def _suite(trend: Trend, link: RunLink | None) -> Fields:
+def _suite(trend: Trend, link: RunLink) -> Fields:
     drawn = [series for series in trend.series if series.points]
     together = [drawn] if len(drawn) <= MOST_TOGETHER else [[series] for series in drawn]
+    lines = suspect_lines(trend.suspects, trend.suite, len(trend.runs), SUSPECT_COLUMNS)
     return {
         "name": trend.suite,
         "groups": [_Group(group, trend.runs, link).fields() for group in together if group],
@@ -93,8 +91,8 @@ def _suite(trend: Trend, link: RunLink | None) -> Fields:
             if not series.points
         ],
         "regraded": len(trend.regraded),
-        "suspects": "\n".join(line.text for line in suspect_lines(trend, SUSPECT_COLUMNS)),
-        "odd": list(trend.odd),
+        "suspects": "\n".join(line.text for line in lines),
+        "odd": trend.odd,
     }
 
 
@@ -102,116 +100,159 @@ def _label(series: Series) -> str:
     return one_line(model_label(series.model, series.variant), MOST_NAME)
 
 
-class _Line(NamedTuple):
-    """A series in one picture: a figure and a point for each slot, None where the series lacks the run."""
+class _Spot(NamedTuple):
+    """A run of a line: its slot among all runs of the picture, and its figures there."""
 
-    number: int
-    label: str
-    figures: Sequence[Figures | None]
-    points: Sequence[Point | None]
-    row: TrendRow
+    slot: int
+    point: Point
+    figures: Figures
+
+
+class _Line:
+    """A series in one picture of ``many`` runs, and the paths that draw it."""
+
+    def __init__(self, number: int, label: str, row: TrendRow, spots: Sequence[_Spot], many: int) -> None:
+        self.number, self.label, self.row, self.spots, self._many = number, label, row, spots, many
+        self.first, self.last = map(format_figure, row.ends)
+        self.known = [each for each in spots if each.figures.score is not None]
 
     @property
-    def last(self) -> float | None:
-        known = [each.score for each in self.figures if each and each.score is not None]
-        return known[-1] if known else None
+    def kind(self) -> str:
+        return self.row.compared.verdict if self.row.compared and self.row.arrow else ""
 
     @property
-    def arrow(self) -> str:
-        verdict = self.row.step.verdict if self.row.step else ""
-        return ARROWS.get(verdict, "").strip()
+    def text(self) -> str:
+        """Where the line begins and ends, for those who do not see it."""
+        ends = f"{self.first} to {self.last}" if len(self.known) > 1 else self.last
+        return f"{self.label} {ends} in {pluralize(len(self.known), 'run')}"
+
+    @cached_property
+    def _stretches(self) -> list[list[_Spot]]:
+        """The line ends before a run that measures something else, or that lacks a score.
+
+        A run without this series is passed over.
+        """
+        stretches: list[list[_Spot]] = [[]]
+        for spot in self.spots:
+            if spot.point.breaks_line or spot.figures.score is None:
+                stretches.append([])
+            if spot.figures.score is not None:
+                stretches[-1].append(spot)
+        return [stretch for stretch in stretches if stretch]
+
+    @property
+    def path(self) -> str:
+        return "".join(f"M{'L'.join(map(self._place, stretch))}" for stretch in self._stretches)
+
+    @property
+    def dots(self) -> str:
+        # A line of no length with round ends is a dot, which stays round however the drawing is stretched.
+        shown = [
+            spot
+            for stretch in self._stretches
+            for spot in stretch
+            if self._many <= MOST_DOTS or len(stretch) == 1 or spot is self.known[-1]
+        ]
+        return "".join(f"M{self._place(spot)}h0" for spot in shown)
+
+    @property
+    def band(self) -> str:
+        """The area between the ends of the intervals."""
+        return "".join(
+            f"M{'L'.join([*high, *reversed(low)])}Z" for high, low in self._intervals() if high[1:]
+        )
+
+    @property
+    def bars(self) -> str:
+        """The intervals of runs that have none beside them."""
+        return "".join(f"M{high[0]}L{low[0]}" for high, low in self._intervals() if not high[1:])
+
+    def _intervals(self) -> Iterator[tuple[list[str], list[str]]]:
+        """Give the upper and lower ends of intervals, stretch by stretch."""
+        for stretch in self._stretches:
+            for has_interval, spots in groupby(stretch, lambda spot: spot.figures.low is not None):
+                if has_interval:
+                    ends = [
+                        (self._at(spot.slot, spot.figures.high), self._at(spot.slot, spot.figures.low))
+                        for spot in spots
+                    ]
+                    yield [high for high, _ in ends], [low for _, low in ends]
+
+    def _place(self, spot: _Spot) -> str:
+        return self._at(spot.slot, spot.figures.score)
+
+    def _at(self, slot: int, score: float | None) -> str:
+        return f"{round(WIDE * (slot + 0.5) / self._many, 2)} {round(HIGH * (1 - (score or 0.0)), 2)}"
 
 
 class _Group:
     """Series of a suite that share pictures; each of their runs has a slot, the oldest first."""
 
-    def __init__(self, group: Sequence[Series], runs: Sequence[str], link: RunLink | None) -> None:
+    def __init__(self, group: Sequence[Series], runs: Sequence[str], link: RunLink) -> None:
         points = {point.run: point for series in group for point in series.points}
         self._slots = [points[run] for run in runs if run in points]
         self._group, self._link = group, link
         self._rows = [trend_rows(series) for series in group]
+        self._main = self._lines(whole for whole, _ in self._rows)
+        # What each series has of the run of a slot.
+        self._spots: list[list[tuple[_Line, _Spot]]] = [[] for _ in self._slots]
+        for line in self._main:
+            for spot in line.spots:
+                self._spots[spot.slot].append((line, spot))
 
     def fields(self) -> Fields:
+        marks = [(at, mark) for at, spots in enumerate(self._spots) if (mark := _most_important(spots))]
         return {
-            "series": [
-                {"number": at, "name": _label(series), "note": series.note}
-                for at, series in enumerate(self._group)
-            ],
-            "runs": pluralize(len(self._slots), "run"),
-            "when": _when(self._slots),
-            "main": self._main(),
+            "series": [(line, series) for line, series in zip(self._main, self._group, strict=True)],
+            "runs": ", ".join(filter(None, (pluralize(len(self._slots), "run"), days_text(self._slots)))),
+            "lines": self._main,
+            "breaks": self._breaks(),
+            "marks": [(self._across(at), mark) for at, mark in marks],
+            "marks_say": ", ".join(
+                words for mark, words in MARK_WORDS.items() if mark in {each for _, each in marks}
+            ),
+            "ticks": [(self._across(at), *tick) for at, *tick in _ticks(self._slots)],
+            "labels": _end_labels(self._main),
+            "slots": list(map(self._slot, range(len(self._slots)))),
             "verdicts": list(map(self._verdict, self._group, self._rows)),
             **self._panels(),
             "notes": list(self._notes()),
-            "tables": [self._table(series) for series in self._group],
+            "tables": list(map(self._table, self._group, self._rows)),
         }
 
     def _lines(self, rows: Iterable[TrendRow | None]) -> list[_Line]:
         lines = []
+        slots = {point.run: at for at, point in enumerate(self._slots)}
         for number, (series, row) in enumerate(zip(self._group, rows, strict=True)):
             if row is not None:
-                places = {point.run: at for at, point in enumerate(series.points)}
-                at_slots = [places.get(slot.run) for slot in self._slots]
-                figures = [None if at is None else row.figures[at] for at in at_slots]
-                points = [None if at is None else series.points[at] for at in at_slots]
-                lines.append(_Line(number, _label(series), figures, points, row))
+                pairs = zip(series.points, row.figures, strict=True)
+                spots = [_Spot(slots[point.run], point, figures) for point, figures in pairs]
+                lines.append(_Line(number, _label(series), row, spots, len(self._slots)))
         return lines
 
-    def _main(self) -> Fields:
-        lines = self._lines(whole for whole, _ in self._rows)
-        breaks, marks = self._breaks(), list(self._marks())
-        return {
-            **_drawing(lines),
-            "breaks": breaks,
-            "marks": marks,
-            "marks_say": ", ".join(
-                words for mark, words in MARK_WORDS.items() if mark in {each["text"] for each in marks}
-            ),
-            "ticks": list(_ticks(self._slots)),
-            "labels": _end_labels(lines),
-            "slots": [self._slot(at, lines) for at in range(len(self._slots))],
-            "says": "; ".join(map(_line_text, lines)),
-        }
+    def _across(self, slot: float) -> float:
+        """Give how far across a slot has its middle, in percent."""
+        return round(100 * (slot + 0.5) / len(self._slots), 3)
 
     def _breaks(self) -> list[tuple[float, str]]:
-        """Give where lines are broken, in percents of the way across, and by what."""
-        found: dict[int, dict[str, None]] = {}
-        for line in self._lines(whole for whole, _ in self._rows):
-            for at, point in enumerate(line.points):
-                if at and point is not None and point.breaks_line:
-                    causes = (change.what for change in point.changes if not change.comparable)
-                    found.setdefault(at, {}).update(dict.fromkeys(causes))
-        many = len(self._slots)
-        return [(round(100 * at / many, 3), f"{', '.join(causes)} changed") for at, causes in found.items()]
+        """Give where lines are broken, in percent of the way across, and by what if there is room for it."""
+        found: list[tuple[float, str]] = []
+        for at, spots in enumerate(self._spots[1:]):
+            changes = [change for _, spot in spots for change in spot.point.changes if not change.comparable]
+            if changes:
+                what = dict.fromkeys(change.what for change in changes)
+                found.append((self._across(at + 0.5), f"{', '.join(what)} changed"))
+        pairs = pairwise(at for at, _ in found)
+        crowded = {at for one, other in pairs if other - one < BREAK_PERCENT for at in (one, other)}
+        return [(at, "" if at in crowded else words) for at, words in found]
 
-    def _marks(self) -> Iterator[Fields]:
-        """Give the marks of runs, as the terminal has them: of several series the most important one."""
-        for at, slot in enumerate(self._slots):
-            points = [point for series in self._group for point in series.points if point.run == slot.run]
-            marks = {mark for point in points if (mark := run_mark(point))}
-            if marks:
-                mark = next(each for each in MARK_WORDS if each in marks)
-                yield {"left": self._across(at), "text": mark}
-
-    def _across(self, at: int) -> float:
-        return _percent((at + 0.5) / len(self._slots))
-
-    def _slot(self, at: int, lines: Sequence[_Line]) -> Fields:
+    def _slot(self, at: int) -> Fields:
         """Give what a reader sees while the mouse is above a run."""
-        slot = self._slots[at]
-        texts = [f"{run_head(slot)}, {slot.run}"]
-        for line in lines:
-            figures, point = line.figures[at], line.points[at]
-            if figures is not None and point is not None:
-                texts.append(f"{line.label} {_score_text(figures)}")
-                texts += _point_texts(point)
-        left, right = (WIDE * edge / len(self._slots) for edge in (at, at + 1))
-        return {
-            "x": round(left, 2),
-            "width": round(right - left, 2),
-            "says": "\n".join(texts),
-            "href": self._link(slot.run) if self._link else "",
-        }
+        point = self._slots[at]
+        texts = [f"{run_head(point)}, {point.run}"]
+        for line, spot in self._spots[at]:
+            texts += [f"{line.label} {_score_text(spot.figures)}", *point_texts(spot.point)]
+        return {"says": "\n".join(texts), "href": self._link(point.run)}
 
     def _panels(self) -> Fields:
         """Give a small picture for each bucket, what moved first; those as before apart."""
@@ -219,51 +260,43 @@ class _Group:
         order: dict[str, tuple[int, int]] = {}
         for rows in by_series:
             for rank, (name, row) in enumerate(rows.items()):
-                place = (int(row.is_as_before), rank)
-                order[name] = min(order.get(name, place), place)
+                order[name] = min(order.get(name, (2, 0)), (int(row.is_as_before), rank))
         panels: Fields = {"moved": [], "steady": []}
-        breaks = [at for at, _ in self._breaks()]
         for name in sorted(order, key=lambda name: order[name]):
             lines = self._lines(rows.get(name) for rows in by_series)
-            panel = {
-                **_drawing(lines, bands=len(lines) == 1),
-                "breaks": [(at, "") for at in breaks],
-                "name": one_line(name, MOST_NAME) or NO_BUCKET,
-                "ends": [_ends_fields(line) for line in lines],
-                "says": "; ".join(map(_line_text, lines)),
-            }
-            panels["steady" if order[name][0] else "moved"].append(panel)
+            panels["steady" if order[name][0] else "moved"].append((_bucket_name(name), lines))
         return panels
 
     def _verdict(self, series: Series, rows: tuple[TrendRow, list[TrendRow]]) -> Fields:
         """Say what the newest run changed, where a comparison supports a verdict."""
         whole, buckets = rows
-        step = series.last_step
-        moved = [row.step for row in buckets if row.step and row.step.verdict in ARROWS]
-        if step is None:
+        verdict: Fields = {"name": _label(series), "text": "", "kind": "", "moved": []}
+        if whole.compared is None:
             broken = len(series.points) > 1 and series.points[-1].breaks_line
             text = "No verdict: graders or tasks changed with the newest run." if broken else ""
-            return {"name": _label(series), "text": text, "kind": "", "moved": []}
-        total = step.total
-        alike = ""
-        if None not in whole.scores[-2:] and (total.old, total.new) != tuple(whole.scores[-2:]):
-            alike = f", over the {pluralize(total.tasks, 'task')} that both runs have"
-        found = f"{step_words(total) or 'no verdict is possible'}, {_change_text(total)}{alike}"
-        text = f"the newest run against the one before: {found}"
-        if len(self._group) == 1:
-            text = text[0].upper() + text[1:]
-        kind = total.verdict if total.verdict in ARROWS else ""
-        return {"name": _label(series), "text": text, "kind": kind, "moved": list(map(_moved, moved))}
+            return verdict | {"text": text}
+        tasks = pluralize(whole.compared.tasks, "task")
+        alike = f", over the {tasks} that both runs have" if whole.over_other_tasks else ""
+        found = f"{whole.compared.says or 'no verdict is possible'}, {_change_text(whole.compared)}{alike}"
+        the = "The" if len(self._group) == 1 else "the"
+        return verdict | {
+            "text": f"{the} newest run against the one before: {found}",
+            "kind": whole.compared.verdict if whole.arrow else "",
+            "moved": [
+                (row.compared.verdict, row.arrow, _bucket_name(row.name), _change_text(row.compared))
+                for row in buckets
+                if row.compared and row.arrow
+            ],
+        }
 
     def _notes(self) -> Iterator[str]:
         """Say what changed at which run; what is the same with several models stands once."""
         several = len(self._group) > 1
-        for slot in self._slots:
+        for slot, spots in zip(self._slots, self._spots, strict=True):
             names: dict[str, list[str]] = {}
-            for series in self._group:
-                point = next((point for point in series.points if point.run == slot.run), None)
-                if point and (texts := list(_point_texts(point))):
-                    names.setdefault("; ".join(texts), []).append(_label(series))
+            for line, spot in spots:
+                if text := "; ".join(point_texts(spot.point)):
+                    names.setdefault(text, []).append(line.label)
             for text, whose in names.items():
                 who = f" with {', '.join(whose)}" if several else ""
                 yield f"{run_head(slot)}, {slot.run}{who}: {text}"
@@ -271,216 +304,77 @@ class _Group:
             name = f"{_label(series)}: " if several else ""
             yield from (f"{name}{text}" for text in absence_texts(series))
 
-    def _table(self, series: Series) -> Fields:
-        _, buckets = trend_rows(series)
-        rows = []
-        for at, point in enumerate(series.points):
-            rates = format_figure(point.total.pass_hat_k)
-            rows.append(
-                {
-                    "run": point.run,
-                    "href": self._link(point.run) if self._link else "",
-                    "when": run_head(point),
-                    "cells": [
-                        format_figure(point.total.score),
-                        _interval_text(point.total),
-                        rates,
-                        *(format_figure(row.scores[at]) for row in buckets),
-                        "; ".join(_point_texts(point)),
-                    ],
-                }
+    def _table(self, series: Series, rows: tuple[TrendRow, list[TrendRow]]) -> Fields:
+        _, buckets = rows
+        names = [_bucket_name(row.name) for row in buckets]
+        cells = [
+            (
+                format_figure(point.total.score),
+                interval_text(point.total),
+                format_figure(point.total.pass_hat_k),
+                *(format_figure(row.scores[at]) for row in buckets),
+                "; ".join(point_texts(point)),
             )
-        names = [one_line(row.name, MOST_NAME) or NO_BUCKET for row in buckets]
-        heads = ["run", "started", "all", "95 %", f"pass^{series.k}", *names, "what changed"]
-        return {"name": _label(series), "heads": heads, "rows": rows}
+            for at, point in enumerate(series.points)
+        ]
+        return {
+            "name": _label(series),
+            "heads": ["run", "started", "all", "95 %", f"pass^{series.k}", *names, "what changed"],
+            "rows": [
+                {"run": point.run, "href": self._link(point.run), "when": run_head(point), "cells": of_run}
+                for point, of_run in zip(series.points, cells, strict=True)
+            ],
+        }
 
 
-def _when(slots: Sequence[Point]) -> str:
-    days = [f"{moment:%Y-%m-%d}" for slot in slots if (moment := run_moment(slot))]
-    return " to ".join(dict.fromkeys((days[0], days[-1]))) if days else ""
+def _bucket_name(name: str) -> str:
+    return one_line(name, MOST_NAME) or NO_BUCKET
 
 
-def _percent(share: float) -> float:
-    return round(100 * share, 3)
-
-
-def _line_text(line: _Line) -> str:
-    """Say where a line begins and ends, for those who do not see it."""
-    first, last = line.row.ends
-    known = sum(1 for each in line.figures if each and each.score is not None)
-    ends = f"{format_figure(first)} to {format_figure(last)}" if known > 1 else format_figure(last)
-    return f"{line.label} {ends} in {pluralize(known, 'run')}"
-
-
-def _interval_text(figures: Figures) -> str:
-    if figures.low is None or figures.high is None:
-        return ""
-    return format_ends(figures.low, figures.high)
+def _most_important(spots: Iterable[tuple[_Line, _Spot]]) -> str:
+    """Give the mark of a run, as the terminal has it: of several series the most important one."""
+    marks = {run_mark(spot.point) for _, spot in spots}
+    return next((mark for mark in MARK_WORDS if mark in marks), "")
 
 
 def _score_text(figures: Figures) -> str:
-    interval = _interval_text(figures)
-    return f"{format_figure(figures.score)} ({interval})" if interval else format_figure(figures.score)
-
-
-def _point_texts(point: Point) -> Iterator[str]:
-    yield from map(change_text, point.changes)
-    if point.incomplete:
-        yield point.incomplete
+    interval = interval_text(figures)
+    return format_figure(figures.score) + (f" ({interval})" if interval else "")
 
 
 def _change_text(change: ComparedChange) -> str:
     scores = f"{format_figure(change.old)} -> {format_figure(change.new)}"
-    if not change.testable:
-        return f"{scores} ({format_change(change.change)})"
-    return f"{scores} ({format_change(change.change)}, p\N{NO-BREAK SPACE}{format_p(change.p)})"
+    p = f", p\N{NO-BREAK SPACE}{format_p(change.p)}" if change.testable else ""
+    return f"{scores} ({format_change(change.change)}{p})"
 
 
-def _moved(change: ComparedChange) -> Fields:
-    return {
-        "kind": change.verdict,
-        "arrow": ARROWS[change.verdict].strip(),
-        "name": one_line(change.name, MOST_NAME) or NO_BUCKET,
-        "text": _change_text(change),
-    }
+def _ticks(slots: Sequence[Point]) -> Iterator[tuple[int, str, str, bool]]:
+    """Give the days below a picture: of each run where they are few, else of some.
 
-
-def _ends_fields(line: _Line) -> Fields:
-    first, last = line.row.ends
-    return {
-        "number": line.number,
-        "first": format_figure(first) if line.row.change is not None else "",
-        "last": format_figure(last),
-        "arrow": line.arrow,
-        "kind": line.row.step.verdict if line.row.step and line.arrow else "",
-    }
-
-
-def _ticks(slots: Sequence[Point]) -> Iterator[Fields]:
-    """Give the days below a picture: of each run where they are few, else of some; ``minor`` ones may go."""
+    That is the slot, the text, the side to which it is put, and whether it may go where there is no room.
+    """
     moments = [run_moment(slot) for slot in slots]
     days = {moment.date() for moment in moments if moment}
-    many = len(slots)
     minutes = {f"{moment:%d %H:%M}" for moment in moments if moment}
+    many = len(slots)
     form = "%d %b %H:%M" if len(minutes) == many else "%H:%M:%S"
     if len(days) == many or (many > 6 and len(days) > 1):
         form = "%d %b"
     places = range(many) if many <= 6 else [round(number * (many - 1) / 5) for number in range(6)]
     for number, at in enumerate(places):
         if moment := moments[at]:
-            is_end = at in (0, many - 1)
-            side = "start" if many > 2 and at == 0 else "end" if many > 2 and at == many - 1 else "middle"
+            side = "start" if at == 0 else "end" if at == many - 1 else ""
             text = format(moment, form).removeprefix("0" if form != "%H:%M:%S" else "")
-            minor = not is_end and (many > 3 or number % 2 == 1)
-            yield {"left": _percent((at + 0.5) / many), "text": text, "side": side, "minor": minor}
+            yield at, text, side if many > 2 else "", not side and (many > 3 or number % 2 == 1)
 
 
-def _end_labels(lines: Sequence[_Line]) -> list[Fields]:
+def _end_labels(lines: Iterable[_Line]) -> list[tuple[float, _Line]]:
     """Give what stands beside the end of each line, moved apart where two would cover each other."""
-    ends = sorted(
-        ((line, line.last) for line in lines if line.last is not None), key=lambda end: -(end[1] or 0)
-    )
-    low, high = _score_range(lines)
-    tops: list[float] = []
-    for _, score in ends:
-        wanted = MAIN_PIXELS * (high - (score or 0.0)) / (high - low)
-        tops.append(max(wanted, tops[-1] + LABEL_PIXELS) if tops else wanted)
-    if tops and (below := tops[-1] - MAIN_PIXELS) > 0:
+    ends = sorted((-(line.known[-1].figures.score or 0.0), line.number, line) for line in lines if line.known)
+    labels: list[tuple[float, _Line]] = []
+    for score, _, line in ends:
+        wanted = MAIN_PIXELS * (1 + score)
         # The lowest ones stay within the picture, and push up what is above them.
-        tops[-1] -= below
-        for at in reversed(range(len(tops) - 1)):
-            tops[at] = min(tops[at], tops[at + 1] - LABEL_PIXELS)
-    return [
-        {"top": round(top, 1), "name": line.label, "alone": len(lines) == 1, **_ends_fields(line)}
-        for (line, _), top in zip(ends, tops, strict=True)
-    ]
-
-
-# ---- lines
-
-
-def _score_range(lines: Sequence[_Line]) -> tuple[float, float]:
-    """Give the lower and upper end of the scale: 0 to 1, and further down where a metric goes below 0."""
-    scores = [each.score for line in lines for each in line.figures if each and each.score is not None]
-    return min(0.0, *scores, 0.0), max(1.0, *scores, 1.0)
-
-
-def _drawing(lines: Sequence[_Line], *, bands: bool = True) -> Fields:
-    """Give each line as paths, over slots of equal width; ``levels`` are scores with a rule across."""
-    low, high = _score_range(lines)
-
-    def y(score: float) -> float:
-        return round(HIGH * (high - score) / (high - low), 2)
-
-    levels = [0.0, 0.5, 1.0] if low == 0.0 else [low, 0.0, 1.0]
-    return {
-        "lines": [_paths(line, y) | ({} if bands else {"band": "", "bars": ""}) for line in lines],
-        "levels": [{"y": y(level), "text": format_figure(level)} for level in levels],
-        "many": len(lines[0].figures) if lines else 0,
-    }
-
-
-def _paths(line: _Line, y: Callable[[float], float]) -> Fields:
-    many = len(line.figures)
-    segments = list(_segments(line))
-    path, band, dots, bars = [], [], [], []
-    for segment in segments:
-        places = [(round(WIDE * (at + 0.5) / many, 2), figures) for at, figures in segment]
-        spots = [f"{x} {y(figures.score or 0.0)}" for x, figures in places]
-        path.append("M" + "L".join(spots))
-        dots += spots if many <= MOST_DOTS or len(segment) == 1 else []
-        for piece in _with_intervals(places):
-            if len(piece) == 1:
-                x, lower, upper = piece[0]
-                bars.append(f"M{x} {y(upper)}V{y(lower)}")
-                continue
-            above = [f"{x} {y(upper)}" for x, _, upper in piece]
-            below = [f"{x} {y(lower)}" for x, lower, _ in reversed(piece)]
-            band.append("M" + "L".join([*above, *below]) + "Z")
-    ends = [f"{round(WIDE * (at + 0.5) / many, 2)} {y(each.score or 0.0)}" for at, each in _last_of(segments)]
-    return {
-        "number": line.number,
-        "path": "".join(path),
-        "band": "".join(band),
-        "bars": "".join(bars),
-        # A line of no length with round ends is a dot, which stays round however the drawing is stretched.
-        "dots": "".join(f"M{spot}h0" for spot in dict.fromkeys([*dots, *ends])),
-    }
-
-
-Placed: TypeAlias = tuple[int, Figures]
-
-
-def _segments(line: _Line) -> Iterator[list[Placed]]:
-    """Give the stretches of a line: it ends before a run that measures something else, or lacks a score.
-
-    A run without this series is passed over.
-    """
-    segment: list[Placed] = []
-    for at, (figures, point) in enumerate(zip(line.figures, line.points, strict=True)):
-        if figures is None or point is None:
-            continue
-        if segment and (point.breaks_line or figures.score is None):
-            yield segment
-            segment = []
-        if figures.score is not None:
-            segment.append((at, figures))
-    if segment:
-        yield segment
-
-
-def _last_of(segments: Sequence[Sequence[Placed]]) -> Sequence[Placed]:
-    return segments[-1][-1:] if segments else []
-
-
-def _with_intervals(places: Sequence[tuple[float, Figures]]) -> Iterator[list[tuple[float, float, float]]]:
-    """Give the stretches of a segment whose points have an interval: how far across, its low and high end."""
-    piece: list[tuple[float, float, float]] = []
-    for x, figures in places:
-        if figures.low is not None and figures.high is not None:
-            piece.append((x, figures.low, figures.high))
-        elif piece:
-            yield piece
-            piece = []
-    if piece:
-        yield piece
+        lowest = MAIN_PIXELS - LABEL_PIXELS * (len(ends) - 1 - len(labels))
+        labels.append((min(max(wanted, labels[-1][0] + LABEL_PIXELS) if labels else wanted, lowest), line))
+    return labels

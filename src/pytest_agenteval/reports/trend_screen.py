@@ -1,27 +1,17 @@
-"""A suite over time as lines of a terminal: its runs side by side, what moved first, and suspect tasks."""
+"""A suite over time in words, and as lines of a terminal: its runs side by side, what moved first."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from datetime import datetime
+from typing import NamedTuple
 
 from pytest_agenteval.records.evidence import ROUNDING
 from pytest_agenteval.reports.comparison_text import format_change, format_p
-from pytest_agenteval.reports.last_step import ComparedChange
+from pytest_agenteval.reports.suspect_tasks import suspect_lines
 from pytest_agenteval.reports.tables import GAP as COLUMN_GAP
 from pytest_agenteval.reports.tables import WIDEST_NAME, ReportTable, TableColumn, TableNote, table_lines
-from pytest_agenteval.reports.trend import BY_CHANCE, Figures, Point, Series, Suspect, Suspects, Trend
-from pytest_agenteval.reports.trend_text import (
-    ARROWS,
-    TrendRow,
-    absence_texts,
-    change_text,
-    run_head,
-    run_mark,
-    run_moment,
-    step_words,
-    trend_rows,
-    trend_title,
-)
+from pytest_agenteval.reports.trend import ComparedChange, Figures, Point, Series, Trend
 from pytest_agenteval.text.formatting import (
     INDENT,
     MOST_NAME,
@@ -30,12 +20,145 @@ from pytest_agenteval.text.formatting import (
     cell_width,
     format_ends,
     format_figure,
+    model_label,
     one_line,
     pad,
     pluralize,
     printable,
     wrapped_lines,
 )
+
+ARROWS = {"better": "▲", "worse": "▼"}
+
+MOST_ABSENCES = 3
+"""Runs that are left out of a series and named, the newest ones."""
+
+
+class TrendRow(NamedTuple):
+    """A bucket, or all tasks: a figure for each run, and how the newest run compares with the one before.
+
+    ``first`` is the place of the first run that the newest one can be compared with.
+    """
+
+    name: str
+    figures: Sequence[Figures]
+    first: int = 0
+    compared: ComparedChange | None = None
+
+    @property
+    def scores(self) -> list[float | None]:
+        return [each.score for each in self.figures]
+
+    @property
+    def ends(self) -> tuple[float | None, float | None]:
+        """The first and the last known score among runs that can be compared."""
+        known = [score for score in self.scores[self.first :] if score is not None]
+        return (known[0], known[-1]) if known else (None, None)
+
+    @property
+    def change(self) -> float | None:
+        """How far the score moved between these; None where it has fewer than two."""
+        known = [score for score in self.scores[self.first :] if score is not None]
+        return known[-1] - known[0] if len(known) > 1 else None
+
+    @property
+    def arrow(self) -> str:
+        """Whether the newest run is better or worse; empty where no verdict says so."""
+        return ARROWS.get(self.compared.verdict, "") if self.compared else ""
+
+    @property
+    def is_as_before(self) -> bool:
+        moved = [self.change, self.compared.change if self.compared else None]
+        known = [change for change in moved if change is not None]
+        return bool(known) and all(abs(change) < ROUNDING for change in known)
+
+    @property
+    def over_other_tasks(self) -> ComparedChange | None:
+        """The comparison, where it is not over all of the tasks, so that its scores are others."""
+        shown = [score for score in self.scores[-2:] if score is not None]
+        if self.compared is None or len(shown) < 2:
+            return None
+        pairs = zip((self.compared.old, self.compared.new), shown, strict=True)
+        return self.compared if any(abs(own - score) > ROUNDING for own, score in pairs) else None
+
+
+def trend_rows(series: Series) -> tuple[TrendRow, list[TrendRow]]:
+    """Give the row of all tasks and those of buckets: worse ones first, then better ones, then how far moved.
+
+    A suite's only bucket has no row.
+    """
+    compared, first = series.comparison, series.first_comparable
+    changes = {change.name: change for change in compared.buckets} if compared else {}
+    total = compared.total if compared else None
+    whole = TrendRow("all", [point.total for point in series.points], first, total)
+    # In the order of the newest run; buckets that it lacks come last.
+    names = dict.fromkeys(name for point in reversed(series.points) for name in point.buckets)
+    nothing = Figures(None, None)
+    buckets = [
+        TrendRow(
+            name, [point.buckets.get(name, nothing) for point in series.points], first, changes.get(name)
+        )
+        for name in names
+    ]
+    return whole, sorted(buckets, key=_importance) if len(buckets) > 1 else []
+
+
+def _importance(row: TrendRow) -> tuple[int, float]:
+    """What a verdict calls worse comes first, then what it calls better, then what fell, rose and stayed."""
+    if row.compared and row.arrow:
+        return (0 if row.compared.verdict == "worse" else 1), -abs(row.compared.change)
+    if row.change is None or abs(row.change) < ROUNDING:
+        return 4 if row.change is None else 5, 0.0
+    return (2 if row.change < 0 else 3), -abs(row.change)
+
+
+def days_text(points: Sequence[Point]) -> str:
+    """Write the days from the first to the last run; empty where none is known."""
+    days = [f"{moment:%Y-%m-%d}" for point in points if (moment := run_moment(point))]
+    return " to ".join(dict.fromkeys((days[0], days[-1]))) if days else ""
+
+
+def run_moment(point: Point) -> datetime | None:
+    try:
+        return datetime.fromisoformat(point.started_at).astimezone()
+    except ValueError:
+        return None
+
+
+def run_head(point: Point) -> str:
+    moment = run_moment(point)
+    return f"{moment:%d %b %H:%M}" if moment else one_line(point.run, MOST_NAME)
+
+
+def run_mark(point: Point) -> str:
+    """Give the character that marks a run, that of its most important note; empty without a note."""
+    if point.breaks_line:
+        return "!"
+    if any(change.what == "prompt" for change in point.changes):
+        return "p"
+    return "+" if point.changes else "~" if point.incomplete else ""
+
+
+def interval_text(figures: Figures) -> str:
+    return "" if figures.low is None or figures.high is None else format_ends(figures.low, figures.high)
+
+
+def point_texts(point: Point) -> Iterator[str]:
+    """Say what changed at a run, and what of the suite it did not try."""
+    for change in point.changes:
+        spoilt = "" if change.comparable else ", scores before and after are not comparable"
+        yield f"{change.what} {change.before} -> {change.after} ({pluralize(change.tasks, 'task')}){spoilt}"
+    if point.incomplete:
+        yield point.incomplete
+
+
+def absence_texts(series: Series) -> Iterator[str]:
+    for absence in series.left_out[-MOST_ABSENCES:]:
+        yield f"left out: {printable(absence.run)}: {absence.why}"
+    if series.left_out:
+        runs = pluralize(len(series.left_out), "run")
+        yield f"left out in all: {runs} with less than half of the suite; --last N looks further back"
+
 
 LEVELS = "▁▂▃▄▅▆▇█"
 """Sevenths of the scale; the highest is for 1.00 alone."""
@@ -52,9 +175,6 @@ ASCII_LEGEND = "a digit is a score in tenths: 0 below 0.10, 9 from 0.90 on; . no
 MOST_DRAWN, FEWEST_DRAWN = 24, 8
 """Runs of a series that are drawn, the newest ones: as many as have room beside names and figures."""
 
-MOST_SUSPECTS = 5
-INNER = "    "
-
 
 def trend_lines(trend: Trend, width: int, ascii_only: bool = False) -> Iterator[StyledLine]:
     """Give a table for each series, then the suspects; ``ascii_only`` where blocks cannot be printed."""
@@ -66,7 +186,7 @@ def trend_lines(trend: Trend, width: int, ascii_only: bool = False) -> Iterator[
             yield from table_lines(table.table(trend.suite, absences), width)
             has_lines |= table.draws_lines
         else:
-            yield from wrapped_lines(trend_title(trend.suite, series), width, "bold", indent="")
+            yield from wrapped_lines(_title(trend.suite, series), width, "bold", indent="")
             for note in absences:
                 yield from wrapped_lines(note, width)
         yield StyledLine("")
@@ -76,9 +196,16 @@ def trend_lines(trend: Trend, width: int, ascii_only: bool = False) -> Iterator[
     if has_lines:
         yield from wrapped_lines(f"scale: {ASCII_LEGEND if ascii_only else LEGEND}", width, "dim", indent="")
         yield StyledLine("")
-    yield from suspect_lines(trend, width)
+    yield from suspect_lines(trend.suspects, trend.suite, len(trend.runs), width)
     for problem in trend.odd:
         yield from wrapped_lines(printable(problem), width, "red", indent="")
+
+
+def _title(suite: str, series: Series) -> str:
+    name = one_line(f"{suite} with {model_label(series.model, series.variant)}", MOST_NAME)
+    note = f": {one_line(series.note, MOST_NAME)}" if series.note else ""
+    when = ", ".join(filter(None, (pluralize(len(series.points), "run"), days_text(series.points))))
+    return f"{name}{note}: {when}"
 
 
 class _SeriesTable:
@@ -87,165 +214,117 @@ class _SeriesTable:
     def __init__(self, series: Series, width: int, ascii_only: bool) -> None:
         self._series, self._points, self._ascii_only = series, series.points, ascii_only
         self._whole, buckets = trend_rows(series)
-        self._buckets = [row for row in buckets if not row.is_as_before]
-        self._as_before = len(buckets) - len(self._buckets)
+        moved = [row for row in buckets if not row.is_as_before]
+        self._as_before = len(buckets) - len(moved)
         self._breaks = {at for at, point in enumerate(self._points) if at and point.breaks_line}
         rates = [Figures(point.total.pass_hat_k, None) for point in series.points]
-        self._rows = [
-            self._whole,
-            TrendRow(f"all: pass^{series.k}", rates, self._whole.first),
-            *self._buckets,
-        ]
+        self._rows = [self._whole, TrendRow(f"all: pass^{series.k}", rates, self._whole.first), *moved]
         self._names = [one_line(row.name, MOST_NAME) or NOT_KNOWN for row in self._rows]
         longest = min(WIDEST_NAME, max(map(cell_width, ("bucket", *self._names))))
         self._room = width - len(INDENT) - longest
+        self._run_columns = self._columns_of_runs()
 
     @property
     def draws_lines(self) -> bool:
         """Whether runs have no room for a figure each, and are characters of a line."""
-        return self._run_columns() is None
+        return self._run_columns is None
 
     def table(self, suite: str, absences: Sequence[str]) -> ReportTable:
-        columns = self._run_columns()
+        title, heads, columns, first = _title(suite, self._series), dict[str, str](), self._run_columns, 0
+        names = [run_head(point) for point in self._points]
         if columns is None:
-            return self._many_runs(suite, absences)
-        names = tuple(self._names)
-        notes = self._notes([run_head(point) for point in self._points], absences)
-        return ReportTable(trend_title(suite, self._series), "bucket", names, (tuple(columns),), notes)
+            names = [f"run {number}" for number in range(1, len(self._points) + 1)]
+            heads, columns, first = self._columns_of_lines()
+            title += f", the newest {len(self._points) - first} drawn" if first else ""
+        notes = self._notes(names, absences, first)
+        return ReportTable(title, "bucket", (*heads, *self._names), (tuple(columns),), notes)
 
-    def _run_columns(self) -> list[TableColumn] | None:
+    def _columns_of_runs(self) -> list[TableColumn] | None:
         """Give a column for each run, and what changed; None where these have no room."""
         for heads in _head_choices(self._points):
             columns = [self._run_column(at, head) for at, head in enumerate(heads)]
-            if len(self._points) == 1:
-                columns += self._interval_column()
+            if len(self._points) == 1 and any(cells := [interval_text(row.figures[0]) for row in self._rows]):
+                columns.append(TableColumn("95 %", tuple(cells)))
             columns += self._change_columns()
             if _width_of(columns) <= self._room:
                 return self._with_rates(columns)
         return None
 
-    def _with_rates(self, columns: Sequence[TableColumn], above: int = 0) -> list[TableColumn]:
-        """Add each row's newest pass^k where there is room; ``above`` are the rows of the head."""
-        cells = ["" for _ in range(above)]
+    def _columns_of_lines(self) -> tuple[dict[str, str], list[TableColumn], int]:
+        """Give rows that stand above all others, a line for each row, and the first run that is drawn."""
+        ends = zip(*(map(format_figure, row.ends) for row in self._rows), strict=True)
+        figures = [TableColumn(head, cells) for head, cells in zip(("first", "last"), ends, strict=True)]
+        figures += self._change_columns()
+        room = self._room - _width_of(figures) - COLUMN_GAP - len(self._breaks)
+        first = max(0, len(self._points) - max(FEWEST_DRAWN, min(MOST_DRAWN, room)))
+        breaks = {at - first for at in self._breaks if at > first}
+        # One character for each run, so that each mark stands right above it: of its number the last digit.
+        numbers = [str(at % 10) for at in range(first + 1, len(self._points) + 1)]
+        heads = {"run": _with_breaks(numbers, breaks)}
+        if any(marks := [run_mark(point) for point in self._points[first:]]):
+            gap = ASCII_GAP if self._ascii_only else GAP
+            heads["noted"] = _with_breaks([mark or gap for mark in marks], breaks)
+        lines = [sparkline(row.scores[first:], self._ascii_only, breaks) for row in self._rows]
+        blank = ("",) * len(heads)
+        columns = [TableColumn(column.title, (*blank, *column.cells)) for column in figures]
+        columns = [TableColumn("score", (*heads.values(), *lines)), *columns]
+        return heads, self._with_rates(columns, blank), first
+
+    def _with_rates(self, columns: list[TableColumn], blank: Sequence[str] = ()) -> list[TableColumn]:
+        """Add each row's newest pass^k where there is room, below the cells of the head."""
+        cells = [*blank]
         for row in self._rows:
             rates = [each.pass_hat_k for each in row.figures if each.pass_hat_k is not None]
             cells.append(format_figure(rates[-1]) if rates else "")
         wider = [*columns, TableColumn(f"pass^{self._series.k}", tuple(cells))]
-        return wider if _width_of(wider) <= self._room else list(columns)
+        return wider if _width_of(wider) <= self._room else columns
 
     def _run_column(self, at: int, head: str) -> TableColumn:
-        mark = run_mark(self._points[at])
-        scores = [row.scores[at] for row in self._rows]
         before = f"{BREAK} " if at in self._breaks else ""
-        cells = [f"{before}{self._with_block(score)}" for score in scores]
-        return TableColumn(f"{head} {mark}" if mark else head, tuple(cells))
+        cells = [f"{before}{self._with_block(row.scores[at])}" for row in self._rows]
+        return TableColumn(f"{head} {run_mark(self._points[at])}".rstrip(), tuple(cells))
 
     def _with_block(self, score: float | None) -> str:
         figure = format_figure(score)
         return figure if self._ascii_only else f"{figure} {sparkline([score], ascii_only=False)}"
 
-    def _interval_column(self) -> Iterator[TableColumn]:
-        ends = [
-            format_ends(each.low, each.high) if each.low is not None and each.high is not None else ""
-            for each in (row.figures[-1] for row in self._rows)
-        ]
-        if any(ends):
-            yield TableColumn("95 %", tuple(ends))
-
     def _change_columns(self) -> Iterator[TableColumn]:
         """Give how far scores moved, and the verdict on the newest run where a comparison supports one."""
-        two = len(self._points) == 2
         changes = [row.change for row in self._rows]
         if any(change is not None for change in changes):
             cells = ["" if change is None else format_change(change) for change in changes]
             yield TableColumn("change", tuple(cells))
-        if self._series.last_step:
-            texts = [self._verdict(row, with_change=not two) for row in self._rows]
-            widest = max(map(cell_width, texts))
-            if widest:
-                title = "" if two else "newest run"
-                yield TableColumn(pad(title, widest), tuple(pad(text, widest) for text in texts))
+        # Of two runs the change is that of the newest one.
+        title = "newest run" if len(self._points) > 2 else ""
+        texts = [self._verdict(row, with_change=bool(title)) for row in self._rows]
+        if widest := max(map(cell_width, texts)):
+            yield TableColumn(pad(title, widest), tuple(pad(text, widest) for text in texts))
 
     def _verdict(self, row: TrendRow, *, with_change: bool) -> str:
         """Write a verdict: ``▼ worse (p <0.001)``; of buckets only what is better or worse."""
-        step = row.step
-        if step is None or (step.verdict not in ARROWS and row is not self._whole):
+        if row.compared is None or not (row.arrow or row is self._whole):
             return ""
-        if step.verdict not in ARROWS:
-            return step_words(step)
-        arrow = "" if self._ascii_only else ARROWS[step.verdict]
-        moved = f"{format_change(step.change)} " if with_change else ""
-        return f"{arrow}{moved}{step.verdict} (p {format_p(step.p)})"
+        if not row.arrow:
+            return row.compared.says
+        arrow = "" if self._ascii_only else f"{row.arrow} "
+        moved = f"{format_change(row.compared.change)} " if with_change else ""
+        return f"{arrow}{moved}{row.compared.verdict} (p {format_p(row.compared.p)})"
 
-    def _many_runs(self, suite: str, absences: Sequence[str]) -> ReportTable:
-        ends = [[format_figure(end) for end in row.ends] for row in self._rows]
-        columns = [
-            TableColumn(title, cells)
-            for title, cells in zip(("first", "last"), zip(*ends, strict=True), strict=True)
-        ]
-        columns += self._change_columns()
-        breaks = len(self._breaks)
-        room = self._room - _width_of(columns) - COLUMN_GAP - breaks
-        many = max(FEWEST_DRAWN, min(MOST_DRAWN, room))
-        drawn, heads = self._points[-many:], self._head_lines(many)
-        lines = [self._sparkline(row.scores, many) for row in self._rows]
-        blank = ("",) * len(heads)
-        line = TableColumn("score", (*heads.values(), *lines))
-        figures = [TableColumn(column.title, (*blank, *column.cells)) for column in columns]
-        everything = self._with_rates([line, *figures], above=len(heads))
-        names = (*heads, *self._names)
-        shown = f", the newest {len(drawn)} drawn" if len(drawn) < len(self._points) else ""
-        numbers = [f"run {number}" for number in range(1, len(self._points) + 1)]
-        notes = self._notes(numbers, absences, first=len(self._points) - len(drawn))
-        title = f"{trend_title(suite, self._series)}{shown}"
-        return ReportTable(title, "bucket", names, (tuple(everything),), notes)
-
-    def _head_lines(self, many: int) -> dict[str, str]:
-        """Give rows above all others, so that each mark stands right above the character of its run."""
-        first = max(0, len(self._points) - many)
-        # One character for each run: of its number the last digit.
-        numbers = [str(at % 10) for at in range(first + 1, len(self._points) + 1)]
-        heads = {"run": self._with_breaks(numbers, first)}
-        drawn = self._points[first:]
-        if any(map(run_mark, drawn)):
-            gap = ASCII_GAP if self._ascii_only else GAP
-            heads["noted"] = self._with_breaks([run_mark(point) or gap for point in drawn], first)
-        return heads
-
-    def _sparkline(self, scores: Sequence[float | None], many: int) -> str:
-        first = max(0, len(scores) - many)
-        return sparkline(scores[first:], self._ascii_only, self._breaks_from(first))
-
-    def _with_breaks(self, marks: Sequence[str], first: int) -> str:
-        return _with_breaks(marks, self._breaks_from(first))
-
-    def _breaks_from(self, first: int) -> set[int]:
-        return {at - first for at in self._breaks if at > first}
-
-    def _notes(self, names: Sequence[str], absences: Sequence[str], first: int = 0) -> tuple[TableNote, ...]:
+    def _notes(self, names: Sequence[str], absences: Sequence[str], first: int) -> tuple[TableNote, ...]:
         texts = []
         if self._as_before:
             texts.append(f"{pluralize(self._as_before, 'bucket')} as before")
-        if step := self._over_other_tasks():
-            over = f"over the {pluralize(step.tasks, 'task')} that it has as the run before"
-            scores = f"{format_figure(step.old)} -> {format_figure(step.new)}"
+        if compared := self._whole.over_other_tasks:
+            over = f"over the {pluralize(compared.tasks, 'task')} that it has as the run before"
+            scores = f"{format_figure(compared.old)} -> {format_figure(compared.new)}"
             texts.append(f"verdicts on the newest run are {over}: {scores}")
         start = self._series.first_comparable
         if start > 0 and any(row.change is not None for row in self._rows):
             texts.append(f"scores count from {names[start]} on: before, graders or tasks were others")
         for name, point in list(zip(names, self._points, strict=True))[first:]:
-            parts = [*map(change_text, point.changes), *([point.incomplete] if point.incomplete else [])]
-            if parts:
+            if parts := list(point_texts(point)):
                 texts.append(f"{name}, {printable(point.run)}: {'; '.join(parts)}")
         return tuple(map(TableNote, (*texts, *absences)))
-
-    def _over_other_tasks(self) -> ComparedChange | None:
-        """Give the comparison of all tasks where some are not part of it, so that its scores are others."""
-        step, shown = self._whole.step, self._whole.scores[-2:]
-        if step is None or None in shown:
-            return None
-        pairs = zip((step.old, step.new), shown, strict=True)
-        return step if any(abs(own - (score or 0.0)) > ROUNDING for own, score in pairs) else None
 
 
 def _width_of(columns: Sequence[TableColumn]) -> int:
@@ -275,75 +354,3 @@ def sparkline(scores: Sequence[float | None], ascii_only: bool, breaks: Collecti
 
 def _with_breaks(marks: Sequence[str], breaks: Collection[int]) -> str:
     return "".join(f"{BREAK}{mark}" if at in breaks else mark for at, mark in enumerate(marks))
-
-
-def suspect_lines(trend: Trend, width: int) -> Iterator[StyledLine]:
-    """Give the suspect tasks by kind of evidence; kinds without any share one line."""
-    suspects, none = trend.suspects, []
-    runs = pluralize(len(trend.runs), "run")
-    title = f"suspects among the tasks of {trend.suite}, in {runs}"
-    yield from wrapped_lines(title, width, "bold", indent="")
-    for line in _counted(suspects):
-        yield from wrapped_lines(line, width)
-    kinds: list[tuple[str, str, Sequence[Suspect], Callable[[Suspect], str]]] = [
-        ("every model misses", "the task or its grader may be wrong", suspects.missed, _passes),
-        ("only oracle passes", "it can be solved, and no model does", suspects.only_oracle, _passes),
-        ("judges split", "by some of the judges it passes, by others not", suspects.judges_split, _votes),
-        (
-            "repetitions disagree",
-            "repetitions in one run, with one model, passed and missed",
-            suspects.unsteady,
-            _unsteady,
-        ),
-        ("always passes", "saturated, candidates for agenteval promote", suspects.saturated, _passes),
-    ]
-    for title, meaning, of_kind, evidence in kinds:
-        # Without a real model neither misses nor passes say anything about a task.
-        if evidence is _passes and not suspects.real:
-            continue
-        if not of_kind:
-            none.append(title)
-            continue
-        yield from wrapped_lines(f"{title} ({len(of_kind)}): {meaning}", width)
-        for suspect in of_kind[:MOST_SUSPECTS]:
-            text = f"{one_line(suspect.task, MOST_NAME)}  {evidence(suspect)}"
-            yield from wrapped_lines(text, width, indent=INNER)
-        if len(of_kind) > MOST_SUSPECTS:
-            yield StyledLine(f"{INNER}and {len(of_kind) - MOST_SUSPECTS} more (--json)", "dim")
-    if none:
-        yield from wrapped_lines(f"none: {', '.join(none)}", width)
-
-
-def _counted(suspects: Suspects) -> Iterator[str]:
-    """Say which trials were counted, and of which models they were not."""
-    offline = ", ".join(suspects.offline)
-    if not suspects.real:
-        yield f"no real model ran: what {offline or 'nobody'} misses or passes says nothing of a task"
-        return
-    models = ", ".join(suspects.real)
-    beside = f"; {offline} asked no LLM and is no evidence that models miss" if offline else ""
-    yield f"counted: {pluralize(suspects.trials, 'graded trial')} of {models}{beside}"
-    yield (
-        f"a task is named if all of its {suspects.enough} trials or more missed, or passed: if each task "
-        f"passed half of the time, chance would name any in less than {100 * BY_CHANCE:g} % of suites"
-    )
-    if suspects.too_few:
-        yield f"{pluralize(suspects.too_few, 'task')} with fewer such trials: too few to exclude chance"
-
-
-def _passes(suspect: Suspect) -> str:
-    beside = f"; {suspect.remark}" if suspect.remark else ""
-    return f"{suspect.part} of {pluralize(suspect.whole, 'trial')} passed, {_where(suspect)}{beside}"
-
-
-def _votes(suspect: Suspect) -> str:
-    return f"{suspect.part} of {pluralize(suspect.whole, 'judged trial')}, {_where(suspect)}"
-
-
-def _unsteady(suspect: Suspect) -> str:
-    often = f"{suspect.part} of {pluralize(suspect.whole, 'time')}"
-    return f"{often}, {suspect.remark}, {', '.join(suspect.models)}"
-
-
-def _where(suspect: Suspect) -> str:
-    return f"{pluralize(suspect.runs, 'run')} with {', '.join(suspect.models)}"
