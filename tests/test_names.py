@@ -23,7 +23,6 @@ STORED = {
 
 TWICE = {
     "Agreement": "a figure, and its form in the calibration document",
-    "Change": "a part of two published documents",
     "Confusion": "a figure, and its form in the calibration document",
     "Figure": "a part of two published documents",
     "JudgeNoise": "a figure, and its form in the calibration document",
