@@ -213,6 +213,6 @@ def _figures(entries: Sequence[JournalEntry], model: str) -> str:
 
 def _screen(shown: Printed, folder: Path) -> str:
     """Give a newcomer's first run, and whether README shows its end."""
-    (end,) = re.findall(r"^```text\n(card .*?)^run: .*?^```$", README, re.MULTILINE | re.DOTALL)
+    (end,) = re.findall(r"^```text\n(wall .*?)^run: .*?^```$", README, re.MULTILINE | re.DOTALL)
     text = steady(shown, folder)
     return f"{text}\nREADME.md {shows(text, steady(end, folder))}"

@@ -217,7 +217,9 @@ def suite_cells(view: RunView) -> Iterator[list[str]]:
 
 def _spent_columns(totals: Sequence[GroupStatistics]) -> Iterator[list[str]]:
     """Give what suites took, a column for each figure that any of them has."""
-    yield [f"agents {_or_unknown(total.spent.seconds)}" for total in totals]
+    times = [_or_unknown(total.spent.seconds) for total in totals]
+    widest = max(map(len, times))
+    yield [f"agents {each:>{widest}}" for each in times]
     if any(total.spent.tokens or total.spent.cost for total in totals):
         yield [format_tokens(total.spent.tokens) for total in totals]
         # Where no suite cost anything, the line of the run has that already.
