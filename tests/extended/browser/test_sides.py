@@ -10,8 +10,10 @@ import pytest
 from pytest_agenteval.reports.sides import sides_of
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.text.formatting import format_figure
+from tests.extended.browser.sample_reports import write
 from tests.extended.browser.sided_reports import LEFT_OUT, NOTED, SHARES, TASKS
 from tests.extended.browser.visit import PHONE, TALL, Visit
+from tests.reports.runs import key, store_run, trial
 
 Open = Callable[..., Visit]
 MATRIX = "[...document.querySelectorAll('.row.task')]"
@@ -224,3 +226,24 @@ def test_the_head_of_many_sides_needs_no_script(visit: Open, three: Path, script
         heads = seen.page.locator(".fallback thead th").all_text_contents()
         assert heads == ["bucket", "fast", "mid", "slow", "tasks", "trials"]
         assert seen.page.locator(".fallback tbody tr").count() == 4
+
+
+def test_a_table_of_many_sides_scrolls_beside_its_tasks(visit: Open, tmp_path: Path) -> None:
+    """Ten columns are wider than the page: only the table scrolls, and the task's name stays in sight."""
+    models = [f"model-{number}" for number in range(10)]
+    trials = [
+        trial(task, 1, 1.0 if number > 4 else 0.25, key=key(task, 1, model))
+        for task in ("a", "b", "c")
+        for number, model in enumerate(models)
+    ]
+    seen = visit(write(tmp_path, store_run(tmp_path / "runs", trials)), viewport=TALL)
+    assert heads_of(seen) == models
+    assert seen.get("document.scrollingElement.scrollWidth") <= TALL["width"]
+    name = seen.page.locator(".row.task .name").first
+    before = name.bounding_box()
+    seen.get("void (document.querySelector('.table-box').scrollLeft = 5000)")
+    assert name.bounding_box() == before
+    assert seen.page.locator(".row.task .of-side").nth(9).is_visible()
+    # Of so many sides each is compared with the first one alone.
+    assert seen.page.get_by_role("radio", name="compare with model-0").is_enabled()
+    assert seen.page.get_by_role("radio", name="compare with model-9").is_disabled()

@@ -130,6 +130,8 @@ const pairHash = (one, other) => `#/b/${trialAddress(one)}/${trialAddress(other)
 const comparisons = kept(() => new Map(INDEX.comparisons.map((each) => [`${each.old} ${each.new}`,
   {...each, leftOut: new Set(each.left_out), broken: new Set(each.broken), mended: new Set(each.mended)}])));
 const comparisonWith = (side) => (OLD === null || side === OLD ? undefined : comparisons().get(`${OLD} ${side}`));
+// Of many sides each is compared with the first one alone: the others cannot be the old one.
+const canBeOld = (side) => INDEX.comparisons.filter((each) => each.old === side).length > 1 || side === INDEX.old || SIDES.length === 2;
 const suiteChange = (suite, side) => comparisonWith(side)?.suites[suite] ?? null;
 const bucketChange = (suite, bucket, side) => {
   const changes = comparisonWith(side)?.buckets[suite];

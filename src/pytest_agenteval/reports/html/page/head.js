@@ -8,7 +8,7 @@ function verdictSentence(suite) {
   const groups = new Map();
   for (const side of sideNumbers()) {
     if (side === OLD) continue;
-    const change = suiteChange(suite, side), says = change ? change.says || change.verdict || 'no verdict possible' : 'cannot be compared';
+    const change = suiteChange(suite, side), says = change ? change.says || change.verdict || 'no verdict possible' : comparisonWith(side) ? 'cannot be compared' : 'not compared';
     groups.set(says, [...(groups.get(says) ?? []), side]);
   }
   const rank = ([says]) => (says.startsWith('better') ? 0 : says.startsWith('worse') ? 1 : 2);
@@ -67,12 +67,15 @@ function FigureStrip() {
       ${before && html`<span class="dim"> ${difference(key, number(now), number(before), write(before))}</span>`}</dd></div>`)}</dl>`;
 }
 
-function ScoreCells({suite, side, words, inWords}) {
-  const figures = SUITES[suite].sides[side], change = suiteChange(suite, side);
-  if (!figures) return html`<td class="plot-cell"></td><td class="number dim" data-head=${words}>–</td><td class="says dim">no trials</td>`;
-  return html`<td class="plot-cell"><${ScorePlot} figures=${figures} hollow=${side === OLD} /></td>
-    <td class="number" data-head=${words}><b>${figure(figures.score)}${figures.mark}</b> <span class="dim">${interval(figures.low, figures.high)}</span></td>
-    <td class="says">${side === OLD ? html`<span class="dim">old</span>` : change ? html`<${Verdict} change=${change} />${inWords && html` <span class=${tone(change.verdict)}>${verdictWords(change)}</span>`}` : html`<span class="dim">cannot be compared</span>`}</td>`;
+// Of one suite the score with its interval and the verdict in words; of several the score and the change of each,
+// whose intervals stand with the suites below.
+function ScoreCells({suite, side, words, alone}) {
+  const figures = SUITES[suite].sides[side], change = suiteChange(suite, side), plot = (content) => alone && html`<td class="plot-cell">${content}</td>`;
+  if (!figures) return html`${plot('')}<td class="number dim" data-head=${words}>–</td><td class="says dim">no trials</td>`;
+  return html`${plot(html`<${ScorePlot} figures=${figures} hollow=${side === OLD} />`)}
+    <td class="number score-cell" data-head=${words}><b>${figure(figures.score)}${figures.mark}</b>${alone && html` <span class="dim">${interval(figures.low, figures.high)}</span>`}</td>
+    <td class="says ${alone ? '' : 'brief'}">${side === OLD ? html`<span class="dim">old</span>` : change ? html`<${Verdict} change=${change} />${alone && html` <span class=${tone(change.verdict)}>${verdictWords(change)}</span>`}`
+      : html`<span class="dim">${comparisonWith(side) ? 'cannot be compared' : 'not compared'}</span>`}</td>`;
 }
 
 // The words of a verdict and how sure it is.
@@ -84,9 +87,9 @@ function SideRow({side, suites, query}) {
   const {label, name, note, figures} = SIDES[side];
   const choose = () => goto({...query, old: side === INDEX.old ? '' : label}, true);
   return html`<tr class=${side === OLD ? 'old' : ''}>
-    <th scope="row"><label title=${`compare the others with ${plain(name)}`}><input type="radio" name="old" checked=${side === OLD} onChange=${choose} aria-label=${`compare with ${plain(label)}`} /> ${plain(label)}</label>
+    <th scope="row"><label title=${canBeOld(side) ? `compare the others with ${plain(name)}` : 'of so many sides each is compared with the first one alone'}><input type="radio" name="old" checked=${side === OLD} disabled=${!canBeOld(side)} onChange=${choose} aria-label=${`compare with ${plain(label)}`} /> ${plain(label)}</label>
       ${note && suites.length < 2 && html` <span class="dim">${plain(note)}</span>`}</th>
-    ${suites.map((suite) => html`<${ScoreCells} key=${suite} suite=${suite} side=${side} inWords=${suites.length === 1} words=${suites.length > 1 ? plain(SUITES[suite].label) : 'score'} />`)}
+    ${suites.map((suite) => html`<${ScoreCells} key=${suite} suite=${suite} side=${side} alone=${suites.length === 1} words=${suites.length > 1 ? plain(SUITES[suite].label) : 'score'} />`)}
     ${FIGURES.map(([key, words, , write]) => html`<td key=${key} class="number of-${key}" data-head=${words}>${figures ? write(figures) : '–'}</td>`)}
   </tr>`;
 }
@@ -96,7 +99,7 @@ function SidesTable({query}) {
   const suites = SUITES.length > MOST_SUITE_COLUMNS ? [] : SUITES.map((_, suite) => suite);
   return html`<div class="sides-table" tabindex="0" role="region" aria-label="Sides"><table>
     <thead><tr><th scope="col">compared with</th>
-      ${suites.map((suite) => html`<th scope="col" key=${suite} colspan="3" class="score-head">${suites.length > 1 ? plain(SUITES[suite].label) : 'score'}</th>`)}
+      ${suites.map((suite) => html`<th scope="col" key=${suite} colspan=${suites.length === 1 ? 3 : 2} class="score-head">${suites.length > 1 ? plain(SUITES[suite].label) : 'score'}</th>`)}
       ${FIGURES.map(([key, words, title]) => html`<th scope="col" key=${key} class="of-${key}" title=${title}>${words}${key === 'turn' && html` <span class="dim">p50 / p95</span>`}</th>`)}</tr></thead>
     <tbody>${sideNumbers().map((side) => html`<${SideRow} key=${SIDES[side].label} side=${side} suites=${suites} query=${query} />`)}</tbody></table></div>`;
 }

@@ -20,7 +20,8 @@ function newLayout(query) {
   const strip = Math.min(longest > cells ? fitting + 1.2 : longest, cells + 1) * 21;
   const height = cards ? 52 + 27 * sides.length : 48;
   const heading = OLD === null ? 0 : SIDES.reduce((sum, {label}) => sum + Math.min(label.length, 20), 3) * 6.4;
-  const score = matrix && `${Math.ceil(strip) + (sides.length > 4 ? 42 : 48)}px`;
+  const widest = Math.max(...sides.map((side) => Math.min(SIDES[side].label.length + (side === OLD ? 4 : 0), 15))) * 6.6 + 22;
+  const score = matrix && `${Math.ceil(Math.max(widest, strip + (sides.length > 4 ? 42 : 48)))}px`;
   const grid = matrix ? `minmax(9rem, 1fr) repeat(${sides.length}, ${score}) 3.5rem${column ? ' 4rem' : ''}`
     : `minmax(0, 1fr) minmax(5rem, 8.5rem) ${Math.ceil(Math.max(heading, strip * SIDES.length + (SIDES.length - 1) * 30 + 12))}px 2.9rem${OLD === null ? '' : ' 3.3rem'}${column ? ' 4rem' : ''}`;
   return {sides, matrix, cards, column, cells: fitting, longest, height, grid, wide: matrix && sides.length > 6};
@@ -69,7 +70,7 @@ function TableHead({query, layout}) {
     const {label} = SIDES[side], key = `side:${label}`;
     return html`<${Menu} label=${`column ${plain(label)}`} items=${[
       ['lowest score first', () => goto({...query, sort: key})], ['highest score first', () => goto({...query, sort: `-${key}`})],
-      ...(side === OLD ? [] : [['take as old', () => goto({...query, old: side === INDEX.old ? '' : label})]]),
+      ...(side === OLD || !canBeOld(side) ? [] : [['take as old', () => goto({...query, old: side === INDEX.old ? '' : label})]]),
       ...(sides.length > 1 ? [['hide', () => goto({...query, hide: [...query.hide, label]})]] : [])]} />`;
   };
   const columns = matrix
