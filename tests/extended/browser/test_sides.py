@@ -78,6 +78,10 @@ def test_any_side_is_taken_as_the_old_one(visit: Open, three: Path) -> None:
     assert [text.partition(" ")[2] and "worse" in text for text in seen.get(says)] == [True, True, ""]
     assert seen.get("document.querySelector('[data-filter=better] b').innerText") == "0"
     assert int(seen.get("document.querySelector('[data-filter=worse] b').innerText")) > 0
+    seen.page.go_back()
+    seen.until("document.querySelector('.sides-table .says').innerText === 'old'")
+    seen.page.go_forward()
+    seen.until("document.querySelector('.sides-table .says').innerText !== 'old'")
     bucket = "document.querySelector('.block.bucket').innerText"
     assert "old" in seen.get(bucket).split("slow")[1]
     seen.page.get_by_role("button", name="column fast").click()

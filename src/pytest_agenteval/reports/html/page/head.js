@@ -85,7 +85,7 @@ function verdictWords({says, verdict, p, testable}) {
 
 function SideRow({side, suites, query}) {
   const {label, name, note, figures} = SIDES[side];
-  const choose = () => goto({...query, old: side === INDEX.old ? '' : label}, true);
+  const choose = () => goto({...query, old: side === INDEX.old ? '' : label});
   return html`<tr class=${side === OLD ? 'old' : ''}>
     <th scope="row"><label title=${canBeOld(side) ? `compare the others with ${plain(name)}` : 'of so many sides each is compared with the first one alone'}><input type="radio" name="old" checked=${side === OLD} disabled=${!canBeOld(side)} onChange=${choose} aria-label=${`compare with ${plain(label)}`} /> ${plain(label)}</label>
       ${note && suites.length < 2 && html` <span class="dim">${plain(note)}</span>`}</th>
