@@ -117,6 +117,10 @@ def test_models_and_variants_of_a_run_are_sides_in_any_number(tmp_path: Path) ->
             ("slow", "short", 4),
             ("fast, slow", "", 8),
         ]
+        for model, variant in (("fsat", ""), ("fast", "shrt")):
+            lost = client.ask(f"/api/index?{sides(side('run', name, model, variant))}")
+            assert lost.status == 404
+            assert lost.json["problem"].startswith(f"{name} has no {'variant' if variant else 'model'} ")
         picks = (
             side("baseline", "evals/baselines/b.json"),
             side("run", name, "slow", ""),

@@ -228,8 +228,18 @@ class SidePick(NamedTuple):
 
 
 def sides_of_picks(picks: Sequence[SidePick]) -> Sides:
-    """Give the sides that were picked, in their order; whole runs alone are as in ``sides_of``."""
+    """Give the sides that were picked, in their order; whole runs alone are as in ``sides_of``.
+
+    Raises UsageMistake for a model or variant that the run does not have, and is not going to have.
+    """
     wholes = {id(pick.place): _whole_of(pick.place) for pick in picks}
+    for pick in picks:
+        whole = wholes[id(pick.place)]
+        header = whole.run.header
+        coming = [model.name for model in header.models], [variant or BASE for variant in header.variants]
+        for kind, name, more in zip(("model", "variant"), (pick.model, pick.variant), coming, strict=True):
+            if name and name not in more:
+                _check_name(whole, kind, name)
     if not any(pick.model or pick.variant for pick in picks):
         return _sides_of(list(wholes.values()), (), (), TOLERANCE)
     parts: dict[int, _Part] = {}
@@ -314,17 +324,19 @@ def _parts_of(whole: _Part) -> Iterator[_Part]:
 
 
 def _named_parts(whole: _Part, models: Sequence[str], variants: Sequence[str]) -> Iterator[_Part]:
-    known = {
-        "model": list(dict.fromkeys(view.model for view in whole.suites)),
-        "variant": list(dict.fromkeys(view.variant or BASE for view in whole.suites)),
-    }
     for kind, names in (("model", models), ("variant", variants)):
         for name in names:
-            if name not in known[kind]:
-                near = nearest_names(name, known[kind]) or "none"
-                raise UsageMistake(f"{whole.compared.name} has no {kind} {name!r}; it has {near}")
+            _check_name(whole, kind, name)
     chosen = [_groups_of(whole, *names) for names in product(models or [""], variants or [""])]
     yield from _chosen_parts(whole, [groups for groups in chosen if groups])
+
+
+def _check_name(whole: _Part, kind: str, name: str) -> None:
+    """Raise UsageMistake where a run has no such model or variant; it shows the right ones."""
+    known = list(dict.fromkeys(getattr(view, kind) or BASE for view in whole.suites))
+    if name not in known:
+        near = nearest_names(name, known) or "none"
+        raise UsageMistake(f"{whole.compared.name} has no {kind} {name!r}; it has {near}")
 
 
 def _groups_of(whole: _Part, model: str, variant: str) -> set[ModelVariant]:
