@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.extended.browser.visit import Visit
+from tests.extended.browser.visit import Visit, trial_address
+from tests.reports.html.pages import Page
 
 Open = Callable[..., Visit]
 MARKUP = "<img src=x onerror='window.PWNED=2'><!--<script>"
@@ -81,3 +82,21 @@ def test_the_page_has_no_hold_on_the_browser(visit: Open, compared: Path) -> Non
     assert seen.get("typeof window.PWNED") == "undefined"
     assert len(seen.errors) == 1
     assert "Content Security Policy" in seen.errors.pop()
+
+
+def test_a_file_that_is_cut_off_says_what_it_lacks(visit: Open, compared: Path, tmp_path: Path) -> None:
+    """Cut in scripts, figures of suites stay; cut in transcripts, all figures do, and trials say why."""
+    whole, cut = compared.read_bytes(), tmp_path / "cut.html"
+    cut.write_bytes(whole[: whole.index(b"application/json") + 1_000])
+    seen = visit(cut, java_script_enabled=False)
+    note = "Tasks and trials stand here where scripts are allowed and the file is whole."
+    assert seen.page.locator("main").inner_text().startswith(note)
+    assert seen.page.locator(".fallback tbody tr").count() == 7
+    last_row = max(Page(compared).index["trials"], key=lambda row: row["chunk"])
+    last = whole.rindex(b'<script type="text/plain"')
+    for end, why in ((last + 100, "is cut off or damaged"), (last, "was the file copied as a whole?")):
+        cut.write_bytes(whole[:end])
+        seen = visit(cut)
+        assert note not in seen.page.locator("main").inner_text()
+        seen.go(f"{trial_address(last_row['name'])}?run={last_row['side']}")
+        seen.until(f"document.querySelector('main').innerText.includes({why!r})")

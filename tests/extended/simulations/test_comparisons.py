@@ -35,6 +35,7 @@ from tests.extended.simulations.score_model import (
     true_mean,
 )
 from tests.extended.simulations.shapes import FOUR_EVEN, MANY_SMALL, Shape
+from tests.extended.simulations.sides import best_found, winners_named
 
 
 def mean_of(suite: list[Task]) -> float:
@@ -127,6 +128,12 @@ def test_a_contradiction_is_seen(
         like_these=like_these,
     )
     assert contradicts(change) is denies
+
+
+def test_no_side_wins_among_equal_ones_and_the_best_one_is_found() -> None:
+    """With 5 % of reports expected at most, 5 of 20 are out of reach of chance; most see a fifth more."""
+    assert winners_named(PASS_FAIL, (10, 10), 3, 3, 20, seed=1) < 5
+    assert best_found("quarters", (10, 10, 10), 3, 3, 20, seed=1) >= 12
 
 
 def test_broken_tasks_are_expected() -> None:

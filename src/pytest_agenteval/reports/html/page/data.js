@@ -76,11 +76,15 @@ async function chunkElement(number) {
 
 async function chunkText(number) {
   const element = await chunkElement(number);
-  if (!element) throw new Error('its part of the file is not there');
+  if (!element) throw new Error('its part of the file is missing: was the file copied as a whole?');
   if (!self.DecompressionStream) throw new Error('this browser is too old: Chrome 80, Firefox 113 and Safari 16.4 can');
-  const signs = atob(element.textContent), bytes = new Uint8Array(signs.length);
-  for (let at = 0; at < signs.length; at += 1) bytes[at] = signs.charCodeAt(at);
-  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'))).text();
+  try {
+    const signs = atob(element.textContent), bytes = new Uint8Array(signs.length);
+    for (let at = 0; at < signs.length; at += 1) bytes[at] = signs.charCodeAt(at);
+    return await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'))).text();
+  } catch {
+    throw new Error('its part of the file is cut off or damaged');
+  }
 }
 
 function chunk(number) {
