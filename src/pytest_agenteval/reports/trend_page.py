@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import groupby, pairwise
@@ -46,6 +47,7 @@ MAIN_PIXELS, LABEL_PIXELS = 260, 18
 BREAK_PERCENT = 16
 """How much of the picture the words of a break take across: with less between two breaks neither has any."""
 
+MOST_TICKS = 6
 SUSPECT_COLUMNS = 110
 
 MARK_WORDS = {
@@ -349,23 +351,24 @@ def _change_text(change: ComparedChange) -> str:
 
 
 def _ticks(slots: Sequence[Point]) -> Iterator[tuple[int, str, str, bool]]:
-    """Give the days below a picture: of each run where they are few, else of some.
+    """Give the days below a picture: of each run where they are few, else of some, the newest among them.
 
     That is the slot, the text, the side to which it is put, and whether it may go where there is no room.
     """
-    moments = [run_moment(slot) for slot in slots]
+    moments, many = [run_moment(slot) for slot in slots], len(slots)
     days = {moment.date() for moment in moments if moment}
     minutes = {f"{moment:%d %H:%M}" for moment in moments if moment}
-    many = len(slots)
     form = "%d %b %H:%M" if len(minutes) == many else "%H:%M:%S"
-    if len(days) == many or (many > 6 and len(days) > 1):
+    if len(days) == many or (many > MOST_TICKS and len(days) > 1):
         form = "%d %b"
-    places = range(many) if many <= 6 else [round(number * (many - 1) / 5) for number in range(6)]
-    for number, at in enumerate(places):
+    step = math.ceil(many / MOST_TICKS)
+    places = range((many - 1) % step, many, step)
+    for at in places:
         if moment := moments[at]:
             side = "start" if at == 0 else "end" if at == many - 1 else ""
             text = format(moment, form).removeprefix("0" if form != "%H:%M:%S" else "")
-            yield at, text, side if many > 2 else "", not side and (many > 3 or number % 2 == 1)
+            is_minor = len(places) > 2 and at not in (places[0], places[-1])
+            yield at, text, side if many > 2 else "", is_minor
 
 
 def _end_labels(lines: Iterable[_Line]) -> list[tuple[float, _Line]]:
