@@ -1,4 +1,4 @@
-"""Reading what a run of pytest left behind, for tests that look at the plugin from outside."""
+"""Reading what a run of pytest left behind, for tests that look at the plugin from outside; notes on it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.store.notes import Note, change_notes
 from pytest_agenteval.store.run_reader import Run, load_run
 
 
@@ -21,6 +23,11 @@ def run_folder(root: Path) -> Path:
 def latest_run(root: Path, name: str = "latest") -> Run:
     """Read the latest run, or that of a name."""
     return load_run(name, root / ".agenteval" / "runs")
+
+
+def write_note(folder: Path, key: TrialKey, note: Note) -> Note:
+    """Make this the note of a trial of a run, and give it as it was written."""
+    return change_notes(folder, lambda before: {key: note})[key]
 
 
 def journal(root: Path, kind: str) -> list[dict[str, Any]]:

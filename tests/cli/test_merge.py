@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from pytest_agenteval.cli.main import main
 from pytest_agenteval.records.trial import Digests, TapeCounts, Trial
 from pytest_agenteval.store.journal_writer import JournalWriter
-from pytest_agenteval.store.notes import NOTES, Note, write_note
+from pytest_agenteval.store.notes import NOTES, Note
 from pytest_agenteval.store.record_files import VERSION, replace_json
 from pytest_agenteval.store.rows import ROW_KINDS
 from pytest_agenteval.store.run_documents import (
@@ -46,7 +46,7 @@ from pytest_agenteval.store.run_folder import (
 from pytest_agenteval.store.run_reader import Run, load_run
 from tests.cli.documents import valid_document
 from tests.greeters import greet, set_mood, task_names, write_greeters
-from tests.journals import junit, properties
+from tests.journals import junit, properties, write_note
 from tests.reports.runs import CAPABILITY, key, trial
 from tests.suites import import_multiprocessing, run, suite, task, write
 

@@ -13,9 +13,10 @@ import pytest
 
 from pytest_agenteval.cli.main import main
 from pytest_agenteval.records.plan import TrialKey
-from pytest_agenteval.store.notes import Note, mark_looked_at, write_note
+from pytest_agenteval.store.notes import Note, write_notes
 from pytest_agenteval.store.pruning import plan_pruning, remove_run
 from pytest_agenteval.store.run_folder import HOLD_FILE, Resumption, RunHeader, list_runs, new_run
+from tests.journals import write_note
 
 HOLD = """
 import sys
@@ -59,7 +60,7 @@ def test_runs_stay_that_somebody_may_want(tmp_path: Path) -> None:
     commented = run_of(tmp_path, 40)
     write_note(commented, TrialKey("s", "t", "card", "rules", "", 1), Note("", "wrong tool"))
     # That it was looked at is no work which anybody would miss.
-    mark_looked_at(old, TrialKey("s", "t", "card", "rules", "", 1))
+    write_notes(old, {TrialKey("s", "t", "card", "rules", "", 1): 1})
     named = tmp_path / "before-the-move"
     shutil.move(run_of(tmp_path, 50), named)
     again = run_of(tmp_path, 5, regraded=(graded.name,))

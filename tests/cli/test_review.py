@@ -22,7 +22,7 @@ from pytest_agenteval.cli.main import main
 from pytest_agenteval.cli.review import Review
 from pytest_agenteval.graders.judge.rubric import Rubric, read_rubric
 from pytest_agenteval.loop.review_pool import PlannedTasks, ReviewPool, chosen_trials, review_pool
-from pytest_agenteval.store.notes import NOTES, Note, read_notes, write_note
+from pytest_agenteval.store.notes import NOTES, Note, read_notes
 from pytest_agenteval.store.run_folder import LATEST, find_run
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.text.errors import UsageMistake
@@ -31,6 +31,7 @@ from pytest_agenteval.text.json_values import json_digest
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 from tests.cli.conftest import Said
 from tests.forked_workers import run_python
+from tests.journals import write_note
 from tests.suites import only_our_plugin, task, write
 
 if os.name == "posix":
@@ -349,8 +350,11 @@ def test_a_comment_is_the_trial_s_note_wherever_it_is_written(typed: Any, sit: A
 
     (run.folder / NOTES).unlink()
     typed(["q"])
-    assert read_notes(run.folder)[first].comment == "rather: no greeting"
-    assert len(read_notes(run.folder)) == 1
+    assert read_notes(run.folder) == {first: Note("", "rather: no greeting")}
+    write_note(run.folder, first, Note())
+    typed(["q"])
+    assert read_notes(run.folder) == {first: Note()}
+    assert "note" not in lines()[0]
 
 
 def test_back_changes_an_answer_in_its_line(sit: Any) -> None:
@@ -379,6 +383,19 @@ def test_judges_and_models_are_hidden_until_the_person_has_scored(sit: Any) -> N
     assert "model scripted" in after
 
     assert "  judge perfect: order 4, tone 2: as it says" in sit(["q"], "one", blind=False).seen
+
+
+def test_a_comment_of_somebody_else_is_hidden_as_well(typed: Any) -> None:
+    """It may say what a judge found; a person who has a comment of their own puts it in its place."""
+    run = load_run(find_run(Path(".agenteval/runs"), LATEST))
+    (two,) = (entry.key for entry in run.entries if entry.key.task == "two")
+    write_note(run.folder, two, Note("", "the judge is wrong"))
+
+    before = typed(["n", "", "5"], "--task", "two").out
+    assert "note [hidden until the trial is scored]: " in before
+    assert "the judge is wrong" not in before
+    assert "the judge is wrong" in typed(["5"], "--task", "two").out
+    assert read_notes(run.folder)[two].comment == "the judge is wrong"
 
 
 def test_foreign_text_does_not_paint(sit: Any) -> None:

@@ -22,11 +22,12 @@ from pytest_agenteval.reports.html_report import trial_json, write_html
 from pytest_agenteval.reports.report_source import report_source
 from pytest_agenteval.reports.trial_search import TranscriptSearch, TranscriptTexts, search_text
 from pytest_agenteval.store.journal_writer import JournalWriter
-from pytest_agenteval.store.notes import Note, read_notes, write_note
+from pytest_agenteval.store.notes import Note, read_notes, write_notes
 from pytest_agenteval.store.run_folder import RunHeader, RunModel, end_run, new_run
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 from tests.cli.viewing import Client, Got, side, viewing
+from tests.journals import write_note
 from tests.reports.html.pages import rows_of
 from tests.reports.runs import MIXED, key, store_run, trial
 from tests.store.samples import FULL_TODAY, LONG, TRIALS, file
@@ -283,16 +284,21 @@ def test_notes_are_all_that_is_written(tmp_path: Path, monkeypatch: pytest.Monke
     with viewing(tmp_path / "runs") as client:
         target = f"/api/notes?{sides(side('run', run.name))}&of=0&trial={quote('s/a[rules-1]')}"
         got = client.post(target, {"looked_at": True, "comment": " odd: 미나 <b> "})
-        (note,) = read_notes(run.folder).values()
+        ((note_key, note),) = read_notes(run.folder).items()
         assert got.json == {"looked_at": note.looked_at, "comment": "odd: 미나 <b>"}
         assert (note.comment, note.attempt) == ("odd: 미나 <b>", 3)
         assert got.json in index(client, side("run", run.name))["trials"]["columns"]["note"]
         assert client.post(target, {"looked_at": False, "comment": "the key hunter2-hunter2"}).status == 200
+        # The page was loaded before somebody wrote this elsewhere.
+        write_notes(run.folder, {note_key: 3}, looked_at=False, comment="from a terminal")
+        marked = client.post(target, {"looked_at": True}).json
+        assert (marked["comment"], bool(marked["looked_at"])) == ("from a terminal", True)
+        assert client.post(target, {"comment": ""}).json == {"looked_at": marked["looked_at"], "comment": ""}
         assert "hunter2" not in (run.folder / "notes.jsonl").read_text(encoding="utf-8")
         for wrong in (
             {},
             {"looked_at": 1, "comment": ""},
-            {"looked_at": True},
+            {"comment": 7},
             {"looked_at": True, "comment": ["x"]},
         ):
             assert client.post(target, wrong).status == 404
@@ -307,7 +313,7 @@ def test_notes_are_all_that_is_written(tmp_path: Path, monkeypatch: pytest.Monke
             "looked_at": "",
             "comment": "",
         }
-        assert read_notes(run.folder) == {}
+        assert not any(read_notes(run.folder).values())
     assert {
         path.name: path.read_bytes() for path in run.folder.iterdir() if path.name != "notes.jsonl"
     } == before

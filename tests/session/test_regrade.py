@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.store.notes import Note, write_note
+from pytest_agenteval.store.notes import Note
 from pytest_agenteval.store.run_folder import find_run
-from tests.journals import latest_run
+from tests.journals import latest_run, write_note
 from tests.suites import run, suite, task, write
 
 pytest_plugins = ["pytester"]

@@ -16,11 +16,12 @@ from msgspec.structs import replace
 from pytest_agenteval.processes.files import POSIX
 from pytest_agenteval.records.trial import Origin
 from pytest_agenteval.store.journal_writer import JournalWriter
-from pytest_agenteval.store.notes import NOTES, Note, change_notes, mark_looked_at, read_notes, write_note
+from pytest_agenteval.store.notes import NOTES, Note, change_notes, read_notes, write_notes
 from pytest_agenteval.store.run_folder import RunHeader, new_run
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
+from tests.journals import write_note
 
 from .samples import key, trial
 
@@ -52,7 +53,10 @@ def test_the_last_note_of_a_trial_is_read_as_it_was_written(
             assert write_note(Path(root), key(task), expected[task]) == expected[task]
         odd: list[str] = []
 
-        assert read_notes(Path(root), odd) == {key(task): note for task, note in expected.items() if note}
+        notes = read_notes(Path(root), odd)
+        assert {key: note for key, note in notes.items() if note} == {
+            key(task): note for task, note in expected.items() if note
+        }
         assert odd == []
 
 
@@ -64,9 +68,9 @@ from pytest_agenteval.store.notes import Note, change_notes
 folder, name, count = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 for number in range(count):
     own = TrialKey("s", f"{name}{number}", "card", "rules", "", 1)
-    change_notes(folder, [own], lambda key, note: Note("", f"{name} " * 2000, number + 1))
+    change_notes(folder, lambda notes: {own: Note("", f"{name} " * 2000, number + 1)})
     both = TrialKey("s", "both", "card", "rules", "", 1)
-    change_notes(folder, [both], lambda key, note: Note("", note.comment + name))
+    change_notes(folder, lambda notes: {both: Note("", notes.get(both, Note()).comment + name)})
 """
 
 
@@ -99,7 +103,7 @@ def die_after(fd, data):
     written = write(fd, data)
     os.kill(os.getpid(), signal.SIGKILL)
 record_files.os.write = die_after
-notes.write_note(folder, TrialKey("s", "t1", "card", "rules", "", 1), notes.Note("", "never whole"))
+notes.write_notes(folder, {TrialKey("s", "t1", "card", "rules", "", 1): 1}, comment="never whole")
 """
 
 
@@ -145,13 +149,13 @@ def test_damage_is_named_and_never_written_over(tmp_path: Path) -> None:
 def test_a_mark_keeps_the_comment_and_an_empty_note_takes_both_away(tmp_path: Path) -> None:
     """Looking again must not delete what was said; taking a note back is possible, and no line is lost."""
     write_note(tmp_path, key(), Note("", "wrong tool"))
-    marked = mark_looked_at(tmp_path, key(), attempt=2)
+    (marked,) = write_notes(tmp_path, {key(): 2}).values()
     assert (marked.comment, marked.attempt, bool(marked.looked_at)) == ("wrong tool", 2, True)
     assert read_notes(tmp_path) == {key(): marked}
 
     write_note(tmp_path, key(), Note())
-    assert read_notes(tmp_path) == {}
-    change_notes(tmp_path, [key()], lambda key, note: note)
+    assert read_notes(tmp_path) == {key(): Note()}
+    change_notes(tmp_path, lambda notes: notes)
     assert len((tmp_path / NOTES).read_bytes().splitlines()) == 3
 
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from pytest_agenteval.records.trial import Origin
 from pytest_agenteval.store.journal_writer import JournalWriter
-from pytest_agenteval.store.notes import Note, write_note
+from pytest_agenteval.store.notes import Note
 from pytest_agenteval.store.run_folder import (
     PlannedGroup,
     Resumption,
@@ -28,6 +28,7 @@ from pytest_agenteval.store.run_folder import (
 from pytest_agenteval.store.run_follower import RunFollower
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.text.errors import UsageMistake
+from tests.journals import write_note
 
 from .samples import FULL, LONG, key, plan, trial
 

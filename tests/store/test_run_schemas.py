@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 from pytest_agenteval.store.journal_writer import JournalWriter
-from pytest_agenteval.store.notes import Note, write_note
+from pytest_agenteval.store.notes import Note
 from pytest_agenteval.store.run_folder import (
     RepetitionRule,
     RunHeader,
@@ -21,6 +21,7 @@ from pytest_agenteval.store.run_folder import (
     write_planned,
 )
 from pytest_agenteval.store.run_schemas import SCHEMAS
+from tests.journals import write_note
 
 from .samples import FULL, FULL_TODAY, plan, trial
 

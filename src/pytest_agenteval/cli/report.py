@@ -29,7 +29,7 @@ from pytest_agenteval.cli.console import (
 )
 from pytest_agenteval.compare.pairing import compared_run
 from pytest_agenteval.records.explanation import grade_lines, short_reason
-from pytest_agenteval.records.plan import TrialKey, trial_name
+from pytest_agenteval.records.plan import trial_name
 from pytest_agenteval.registry.installed import installed_registry
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.reports.causes import (
@@ -72,7 +72,7 @@ from pytest_agenteval.reports.trial_choice import (
 from pytest_agenteval.reports.trial_screen import Detail, TrialPlace, note_lines, trial_lines
 from pytest_agenteval.reports.trial_view import trial_view, trials_document
 from pytest_agenteval.store.journal_entry import JournalEntry
-from pytest_agenteval.store.notes import NO_NOTE, Note, change_notes, now
+from pytest_agenteval.store.notes import write_notes
 from pytest_agenteval.store.rows import ROW_KINDS
 from pytest_agenteval.store.run_folder import LATEST, ROOT, find_run, list_runs
 from pytest_agenteval.store.run_reader import Run, first_unreadable, load_run, load_tasks
@@ -394,14 +394,8 @@ def _print_doubts(run: Run) -> None:
 
 
 def _write_notes(run: Run, entries: Sequence[JournalEntry], args: argparse.Namespace) -> int:
-    attempts, time = {entry.key: entry.attempt for entry in entries}, now()
-
-    def change(key: TrialKey, before: Note) -> Note:
-        if args.note == "":
-            return NO_NOTE
-        return Note(time, before.comment if args.note is None else args.note, attempts[key])
-
-    notes = change_notes(run.folder, attempts, change)
+    attempts = {entry.key: entry.attempt for entry in entries}
+    notes = write_notes(run.folder, attempts, looked_at=args.note != "", comment=args.note)
     entries = [replace(entry, note=notes[entry.key]) for entry in entries]
     if args.json:
         write_document(args.json, trials_document([(None, (run, entry)) for entry in entries]))

@@ -43,12 +43,13 @@ from pytest_agenteval.loop.review_pool import (
     chosen_trials,
     review_pool,
 )
+from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.registry.lazy_names import UnknownName
 from pytest_agenteval.reports.trial_screen import Detail, block_lines, conversation_lines, note_lines
 from pytest_agenteval.reports.trial_view import trial_view
-from pytest_agenteval.store.notes import mark_looked_at
+from pytest_agenteval.store.notes import Note, change_notes, read_notes, write_notes
 from pytest_agenteval.store.run_folder import LATEST
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.tasks.documents import read_bytes, short_path
@@ -67,6 +68,7 @@ from pytest_agenteval.text.formatting import (
 
 SPLITS = {"dev": ("dev",), "held_out": ("held_out",), "all": ("dev", "held_out")}
 INTERRUPTED = 130
+HIDDEN = "hidden until the trial is scored"
 
 
 def review_arguments(parser: argparse.ArgumentParser) -> None:
@@ -304,18 +306,27 @@ class Review:
         self.skipped: set[int] = set()
         self._looked_at: set[int] = set()
         self.notes = [trial.entry.note for trial in trials]
-        for place, note in enumerate(self.notes):
-            own = self.labels_of(place)
-            # A comment may have been written elsewhere since, or into the labels by an earlier version.
-            if own.note and not note.comment:
-                self._look(place, own.note)
-            elif own.scores and own.note != note.comment:
-                self._write(place, own.scores)
+        self._join_comments()
 
     @property
     def left(self) -> int:
         """The number of trials with an open dimension."""
         return sum(not self._is_done(place) for place in range(len(self.trials)))
+
+    def _join_comments(self) -> None:
+        """Put comments that were written elsewhere since into the labels.
+
+        Those that only labels have, of an earlier version, go into the run where a trial never had a note.
+        """
+        known, older = read_notes(self._run.folder), dict[TrialKey, Note]()
+        for place, trial in enumerate(self.trials):
+            own, key = self.labels_of(place), trial.entry.key
+            if own.note and key not in known:
+                older[key] = self.notes[place] = Note("", own.note, trial.entry.attempt)
+            elif own.scores and own.note != self.notes[place].comment:
+                self._write(place, own.scores)
+        if older:
+            change_notes(self._run.folder, lambda notes: {**older, **notes})
 
     def sit(self, desk: ReviewDesk) -> bool:
         """Ask until every question is answered (True), or until the person quits or input ends (False)."""
@@ -389,6 +400,9 @@ class Review:
 
     def _take_note(self, desk: ReviewDesk, place: int) -> None:
         before = self.notes[place].comment
+        if before and self._blind and not self._is_done(place):
+            # It may say what a judge found.
+            before = HIDDEN
         if comment := desk.ask(f"note [{one_line(before, MOST_NAME)}]: " if before else "note: "):
             self._look(place, comment)
             # A line of the file needs a score.
@@ -400,7 +414,8 @@ class Review:
         if comment or place not in self._looked_at:
             self._looked_at.add(place)
             entry = self.trials[place].entry
-            self.notes[place] = mark_looked_at(self._run.folder, entry.key, entry.attempt, comment)
+            attempts = {entry.key: entry.attempt}
+            (self.notes[place],) = write_notes(self._run.folder, attempts, comment=comment or None).values()
 
     def _write(self, place: int, scores: Mapping[str, float | None]) -> None:
         trial = self.trials[place]

@@ -21,7 +21,7 @@ from pytest_agenteval.reports.trial_search import TranscriptSearch, TranscriptTe
 from pytest_agenteval.reports.trial_view import judges_disagree
 from pytest_agenteval.reports.view_pages import PAGES
 from pytest_agenteval.store.journal_entry import JournalEntry
-from pytest_agenteval.store.notes import Note, now, write_note
+from pytest_agenteval.store.notes import write_notes
 from pytest_agenteval.store.run_follower import RunFollower
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.errors import AgentEvalError, UsageMistake
@@ -197,18 +197,22 @@ class ViewedReport:
         return {"search": number, "found": found, **counts}
 
     def write_note(self, name: TrialName, posted: Mapping[str, Any]) -> Fields:
-        """Keep a note on a trial, and give it as it was written; raises UsageMistake where it cannot be."""
+        """Write a mark or a comment on a trial, or both, and give its note as it was written.
+
+        What is not posted stays as it is, and may have been written elsewhere since the page was loaded.
+        Raises UsageMistake where the note cannot be written.
+        """
         looked_at, comment = posted.get("looked_at"), posted.get("comment")
-        if not isinstance(looked_at, bool) or not isinstance(comment, str):
-            raise UsageMistake("a note has looked_at, true or false, and a comment")
-        if len(comment) > MOST_COMMENT:
+        if not isinstance(looked_at, bool | None) or not isinstance(comment, str | None) or not posted:
+            raise UsageMistake("a note has looked_at, true or false, or a comment")
+        if comment and len(comment) > MOST_COMMENT:
             raise UsageMistake(f"the comment has {len(comment):,} characters: {MOST_COMMENT:,} are the most")
         trial = self._trial(name)
         if trial.run is None:
             raise UsageMistake("a baseline has figures alone: its trials have no notes")
-        note = Note(now() if looked_at else "", comment.strip(), trial.entry.attempt)
-        key = trial.entry.key
-        written = write_note(trial.run.folder, key, note)
+        attempts = {trial.entry.key: trial.entry.attempt}
+        words = None if comment is None else comment.strip()
+        (written,) = write_notes(trial.run.folder, attempts, looked_at=looked_at, comment=words).values()
         return {"looked_at": written.looked_at, "comment": written.comment}
 
 

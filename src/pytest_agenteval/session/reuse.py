@@ -238,7 +238,7 @@ def record_original_judges(folder: Path, stored: Sequence[Path]) -> None:
 
 
 def carry_notes(folder: Path, stored: Sequence[Path], regraded: bool) -> None:
-    """Give a run the notes on trials that it took over from stored runs; a note of its own stays.
+    """Give a run the notes on trials that it took over from stored runs; its own, or none, stay as they are.
 
     A note is about what the agent did, so it goes with a trial that has new grades too. A trial that ran
     again gets none. Raises UsageMistake if the notes cannot be written.
@@ -252,7 +252,7 @@ def carry_notes(folder: Path, stored: Sequence[Path], regraded: bool) -> None:
             if note and after is not None and (regraded or _is_same(before, after, source)):
                 notes.setdefault(after.key, replace(note, attempt=after.attempt))
     if notes:
-        change_notes(folder, notes, lambda key, own: own or notes[key])
+        change_notes(folder, lambda own: {key: note for key, note in notes.items() if key not in own})
 
 
 def _is_same(before: JournalEntry, after: JournalEntry, source: Run) -> bool:

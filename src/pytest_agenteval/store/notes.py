@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,7 +34,7 @@ class Note(Record, frozen=True):
     """What a person says about an attempt of a trial.
 
     ``looked_at`` is when they last looked at it, as ``2026-11-28T09:30:00Z``, or empty. A note without that
-    and without a ``comment`` is no note.
+    and without a ``comment`` is empty: it was taken away.
     """
 
     looked_at: str = ""
@@ -48,78 +48,103 @@ class Note(Record, frozen=True):
 NO_NOTE = Note()
 
 
-class _NoteLine(msgspec.Struct, frozen=True):
+class _NoteLine(Note, frozen=True, kw_only=True, forbid_unknown_fields=False):
     suite: str
     task: str
     agent: str
     model: str
-    repetition: int
     variant: str = ""
-    attempt: int = 1
-    looked_at: str = ""
-    comment: str = ""
-
-    @property
-    def key(self) -> TrialKey:
-        return TrialKey(self.suite, self.task, self.agent, self.model, self.variant, self.repetition)
+    repetition: int
 
 
-def now() -> str:
-    """Return the time as notes hold it: seconds of UTC."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def read_notes(folder: Path, unreadable: list[str] | None = None) -> Mapping[TrialKey, Note]:
+    """Read the last note of each trial; ``unreadable`` gets a text for each line that cannot be read.
 
-
-def read_notes(folder: Path, odd: list[str] | None = None) -> Mapping[TrialKey, Note]:
-    """Read the notes of a run, by trial; ``odd`` gets a text for each line that cannot be read.
-
-    The file is only ever appended to, and the last line of a trial holds its note.
+    The file is only ever appended to. A note that was taken away is there, and is empty.
     """
-    problems = [] if odd is None else odd
+    problems = [] if unreadable is None else unreadable
     notes: dict[TrialKey, Note] = {}
-    for line in _read_lines(folder / NOTES, problems):
-        notes[line.key] = Note(line.looked_at, line.comment, line.attempt)
-    return {key: note for key, note in notes.items() if note}
+    try:
+        raws = (folder / NOTES).read_bytes().splitlines(keepends=True)
+    except FileNotFoundError:
+        return notes
+    except OSError as refused:
+        problems.append(f"{NOTES}: left out: {refused.strerror}")
+        return notes
+    for number, raw in enumerate(raws, 1):
+        try:
+            if raw.strip():
+                line = _read_line(raw)
+                key = TrialKey(line.suite, line.task, line.agent, line.model, line.variant, line.repetition)
+                notes[key] = Note(line.looked_at, line.comment, line.attempt)
+        except (ValueError, UsageMistake) as broken:
+            problems.append(f"{NOTES}:{number}: left out: {broken}")
+    return notes
 
 
-def write_note(folder: Path, key: TrialKey, note: Note) -> Note:
-    """Make this the note of a trial, and return it as it was written, without secrets.
-
-    An empty note takes the trial's note away. Raises UsageMistake if the folder cannot be written to.
-    """
-    return change_notes(folder, [key], lambda key, before: note)[key]
-
-
-def mark_looked_at(folder: Path, key: TrialKey, attempt: int = 1, comment: str = "") -> Note:
-    """Mark an attempt of a trial as looked at just now; an earlier comment stays where none is given.
-
-    Raises as ``write_note`` does.
-    """
-
-    def mark(key: TrialKey, before: Note) -> Note:
-        return Note(now(), comment or before.comment, attempt)
-
-    return change_notes(folder, [key], mark)[key]
+def _read_line(raw: bytes) -> _NoteLine:
+    if is_intact(raw) is False:
+        raise ValueError(DAMAGED_NOTE)
+    try:
+        line: Any = read_line(raw)
+    except (ValueError, RecursionError):
+        line = None
+    if not isinstance(line, dict):
+        raise ValueError("half a line, which a crash left behind, or no JSON object")
+    check_version(line, "this line")
+    try:
+        return msgspec.convert(line, _NoteLine)
+    except msgspec.ValidationError as problem:
+        raise ValueError(f"no line of notes: {problem}") from None
 
 
 def change_notes(
-    folder: Path, keys: Iterable[TrialKey], change: Callable[[TrialKey, Note], Note]
+    folder: Path, change: Callable[[Mapping[TrialKey, Note]], Mapping[TrialKey, Note]]
 ) -> dict[TrialKey, Note]:
-    """Let ``change`` make the new note of each trial of its present one, while no other process writes any.
+    """Let ``change`` make new notes, knowing all that there are, while no other process writes any.
 
-    Returns the new notes as they were written. Raises UsageMistake if the folder cannot be written to.
+    Returns the new notes as they were written, without secrets. Raises UsageMistake if the folder cannot be
+    written to.
     """
-    path, after, lines = folder / NOTES, dict[TrialKey, Note](), []
+    path, after, lines = folder / NOTES, dict[TrialKey, Note](), list[bytes]()
     with _as_usage_mistakes(path), file_lock(path):
         before = read_notes(folder)
-        for key in keys:
-            own = before.get(key, NO_NOTE)
-            note = change(key, own)
-            after[key] = note = replace(note, comment=KNOWN_SECRETS.text(note.comment))
-            if note != own:
-                lines.append(_note_line(key, note))
+        for key, note in change(before).items():
+            after[key] = replace(note, comment=KNOWN_SECRETS.text(note.comment))
+            if after[key] != before.get(key, NO_NOTE):
+                line = {"v": VERSION, **key._asdict(), **after[key].to_json()}
+                lines.append(add_checksum(encode_line(line)))
         if lines:
             _append(path, b"".join(lines))
     return after
+
+
+def write_notes(
+    folder: Path,
+    attempts: Mapping[TrialKey, int],
+    *,
+    looked_at: bool | None = True,
+    comment: str | None = None,
+) -> dict[TrialKey, Note]:
+    """Mark these attempts of trials as looked at just now, or as not looked at, and write a comment on each.
+
+    None leaves a mark or a comment as it is. Returns and raises as ``change_notes`` does.
+    """
+
+    def written(before: Mapping[TrialKey, Note]) -> Mapping[TrialKey, Note]:
+        notes = {}
+        for key, attempt in attempts.items():
+            own = before.get(key, NO_NOTE)
+            words = own.comment if comment is None else comment
+            seen = Note(_now() if looked_at else "", words, attempt)
+            notes[key] = replace(own, comment=words) if looked_at is None else seen
+        return notes
+
+    return change_notes(folder, written)
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def copy_notes(source: Path, target: Path) -> None:
@@ -132,43 +157,6 @@ def _append(path: Path, lines: bytes) -> None:
     # If the process is killed meanwhile, half a line is left, and the next writer begins a new one.
     with closing(AppendedFile(path)) as file:
         file.append(lines)
-
-
-def _note_line(key: TrialKey, note: Note) -> bytes:
-    return add_checksum(encode_line({"v": VERSION, **key._asdict(), **note.to_json()}))
-
-
-def _read_lines(path: Path, problems: list[str]) -> Iterator[_NoteLine]:
-    try:
-        raws = path.read_bytes().splitlines(keepends=True)
-    except FileNotFoundError:
-        return
-    except OSError as refused:
-        problems.append(f"{path.name}: left out: {refused.strerror}")
-        return
-    for number, raw in enumerate(raws, 1):
-        if raw.strip():
-            try:
-                yield _read_note_line(raw, path.name)
-            except (ValueError, TypeError, RecursionError, UsageMistake) as broken:
-                why = str(broken).removeprefix(f"{path.name}: ")
-                problems.append(f"{path.name}:{number}: left out: {why}")
-
-
-def _read_note_line(raw: bytes, where: str) -> _NoteLine:
-    if is_intact(raw) is False:
-        raise ValueError(DAMAGED_NOTE)
-    try:
-        line: Any = read_line(raw)
-    except ValueError:
-        line = None
-    if not isinstance(line, dict):
-        raise ValueError("half a line, which a crash left behind, or no JSON object")
-    check_version(line, where)
-    try:
-        return msgspec.convert(line, _NoteLine)
-    except msgspec.ValidationError as problem:
-        raise ValueError(f"no line of notes: {problem}") from None
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.html_report import write_html
 from pytest_agenteval.reports.report_source import ReportSource, report_source
 from pytest_agenteval.reports.sides import sides_of_places
-from pytest_agenteval.store.notes import mark_looked_at
+from pytest_agenteval.store.notes import write_notes
 from pytest_agenteval.store.run_folder import RunModel
 from pytest_agenteval.store.run_reader import Run, load_run
 from tests.reports.runs import key, store_run, trial
@@ -33,7 +33,7 @@ def sides_run(root: Path, names: tuple[str, ...]) -> Run:
     models = tuple(RunModel(model, model, offline=True) for model in dict.fromkeys(map(_model, names)))
     run = store_run(root, _trials(names), models=models)
     model, _, variant = names[0].partition("@")
-    mark_looked_at(run.folder, key("delivery_00", 1, model, variant), comment=NOTED)
+    write_notes(run.folder, {key("delivery_00", 1, model, variant): 1}, comment=NOTED)
     return load_run(run.folder)
 
 

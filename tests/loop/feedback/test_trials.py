@@ -22,10 +22,11 @@ from pytest_agenteval.records.evidence import Answer, Check, FileText, Grade, Ou
 from pytest_agenteval.records.transcript import ToolError
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.trial_view import trial_view
-from pytest_agenteval.store.notes import Note, write_note
+from pytest_agenteval.store.notes import Note
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.tasks.task_spec import GraderSpec, PlannedCall, ReferenceSolution, Task, Turn
 from pytest_agenteval.text.errors import UsageMistake
+from tests.journals import write_note
 from tests.loop.feedback.feedback_runs import call, failed_grade, failing, feedback_on, passing
 from tests.reports.runs import key, store_run, trial
 from tests.suites import task, write

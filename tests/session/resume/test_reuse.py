@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.store.notes import Note, write_note
-from tests.journals import junit, latest_run, properties
+from pytest_agenteval.session.reuse import carry_notes
+from pytest_agenteval.store.notes import Note
+from tests.journals import junit, latest_run, properties, write_note
 from tests.session.resume.paid_agents import SUITE, bills, paid_task, project
 from tests.suites import run, task, write
 
@@ -72,6 +73,10 @@ def test_each_trial_is_reused_regraded_or_tried_again(pytester: pytest.Pytester)
     assert {entry.key.task: entry.note for entry in new.entries if entry.note} == {
         name: Note("2026-11-28T09:30:00Z", f"of {name}") for name in ("t0", "t1", "t2", "t5")
     }
+    # One that was taken away is not brought back when the run goes on.
+    write_note(new.folder, new.entries[0].key, Note())
+    carry_notes(new.folder, [old.folder], regraded=False)
+    assert not latest_run(root).entries[0].note
     before = {entry.key: old.trial(entry) for entry in old.entries}
     for path in old.folder.iterdir():
         path.unlink()

@@ -34,30 +34,31 @@ async function liveSearch(text) {
 
 // ---- notes
 
+// Only what is changed is sent: the rest may have been written elsewhere since the page was loaded.
 class LiveNote extends Component {
-  constructor(props) {
-    super(props);
-    this.state = {comment: props.note?.comment ?? '', problem: '', saved: ''};
+  constructor() {
+    super();
+    this.state = {written: null, problem: '', saved: ''};
   }
 
-  async save(looked, comment) {
+  async save(posted) {
     const {place} = this.props;
     try {
-      const {data} = await ask(`/api/notes?${trialQuery(place)}`, {posted: {looked_at: looked, comment}});
-      TRIALS[place].note = data.looked_at || data.comment ? data : null;
+      const {data} = await ask(`/api/notes?${trialQuery(place)}`, {posted}), isNote = data.looked_at || data.comment;
+      TRIALS[place].note = isNote ? data : null;
       STAMP += 1;
-      this.setState({problem: '', saved: data.looked_at || data.comment ? 'saved' : 'taken away', comment: data.comment});
+      this.setState({problem: '', saved: isNote ? 'saved' : 'taken away', ...('comment' in posted && {written: null})});
     } catch (error) { this.setState({problem: `It was not saved: ${plain(error.message)}.`}); }
     draw();
   }
 
-  render({note}, {comment, problem, saved}) {
-    const looked = Boolean(note?.looked_at), isNew = comment.trim() !== (note?.comment ?? '');
+  render({note}, {written, problem, saved}) {
+    const looked = Boolean(note?.looked_at), before = note?.comment ?? '', comment = written ?? before, isNew = comment.trim() !== before;
     // Whoever writes a comment has looked at it.
-    const submit = (event) => { event.preventDefault(); this.save(comment.trim() !== '' || looked, comment); };
+    const submit = (event) => { event.preventDefault(); this.save({comment, ...(comment.trim() && {looked_at: true})}); };
     return html`<form class="live-note" onSubmit=${submit}>
-      <label><input type="checkbox" id="looked-at" checked=${looked} onChange=${(event) => this.save(event.target.checked, comment)} /> looked at${looked && html` <span class="dim">${moment(note.looked_at)}</span>`}</label>
-      <label class="comment"><span class="unseen">Comment</span><textarea id="comment" rows="1" placeholder="Comment   c" value=${comment} onInput=${(event) => this.setState({comment: event.target.value, saved: ''})}></textarea></label>
+      <label><input type="checkbox" id="looked-at" checked=${looked} onChange=${(event) => this.save({looked_at: event.target.checked})} /> looked at${looked && html` <span class="dim">${moment(note.looked_at)}</span>`}</label>
+      <label class="comment"><span class="unseen">Comment</span><textarea id="comment" rows="1" placeholder="Comment   c" value=${comment} onInput=${(event) => this.setState({written: event.target.value, saved: ''})}></textarea></label>
       <button disabled=${!isNew}>Save</button> <span class="dim" role="status">${saved && !isNew && saved}</span>
       ${problem && html`<p class="warning" role="alert">${problem}</p>`}</form>`;
   }
