@@ -226,6 +226,25 @@ def test_names_of_runs_are_names_and_nothing_else(tmp_path: Path) -> None:
             assert (got.status, got.headers["content-type"]) == (200, "text/html; charset=utf-8")
 
 
+@pytest.mark.posix
+def test_a_folder_whose_name_is_no_utf8_breaks_no_page(tmp_path: Path) -> None:
+    """Its bytes are written out, wherever pages name it or lead to it."""
+    results = tmp_path / "runs"
+    folder = store_run(results, MIXED).folder
+    try:
+        folder.rename(results / os.fsdecode(b"\xffrun"))
+    except OSError:
+        pytest.skip("this file system takes UTF-8 alone")
+    with viewing(results) as client:
+        (name,) = rows(client)
+        assert name.encode().endswith(b"run")
+        report = f"/report?side={quote(side('run', name), safe='')}"
+        for page in ("/", "/leaderboard", "/trend", report):
+            assert client.ask(page).status == 200
+        for page in ("/leaderboard", "/trend"):
+            assert quote(name, safe="").lstrip("%") in client.ask(page).text
+
+
 @pytest.mark.parametrize(
     "pick",
     [

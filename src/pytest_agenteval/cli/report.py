@@ -196,8 +196,8 @@ def report(args: argparse.Namespace) -> int:
         # One folder to write into, or none where the format sends trials elsewhere.
         if len(args.output) > 1 or not (args.output or args.format in args.registry.sending_report_formats):
             raise UsageMistake("--as NAME takes one -o DIR: as whose files, and where to")
-        if args.json or args.markdown:
-            raise UsageMistake("--as NAME writes files of its own: leave out --json and --markdown")
+        if args.json or args.markdown or args.rows:
+            raise UsageMistake("--as NAME writes files of its own: leave out --json, --markdown and --rows")
     if args.json == args.markdown == STDOUT:
         raise UsageMistake("--json - and --markdown - would mix on the standard output: write one to a file")
     scorecards = [_with_settings(scorecard, args) for scorecard in args.registry.scorecards()]
@@ -226,6 +226,8 @@ def _with_settings(scorecard: RegisteredScorecard, args: argparse.Namespace) -> 
 
 def _write_format(runs: Sequence[Run], args: argparse.Namespace) -> int:
     write = args.registry.report_format_named(args.format)
+    if any(names := _named_sides(args)):
+        runs = report_source(runs, (), *names).all_runs
     try:
         paths = write(runs, Path(args.output[0]) if args.output else None)
         if not isinstance(paths, Iterable):
@@ -243,6 +245,11 @@ def _write_format(runs: Sequence[Run], args: argparse.Namespace) -> int:
         raise UsageMistake(f"the report format {args.format!r} raised:\n{trace}") from raised
 
 
+def _named_sides(args: argparse.Namespace) -> tuple[Sequence[str], Sequence[str]]:
+    """Give the models and the variants that are named; none stands for all."""
+    return name_list(args.models, "--models"), name_list(args.variants, "--variants")
+
+
 def _write_reports(
     runs: Sequence[Run], scorecards: Sequence[RegisteredScorecard], args: argparse.Namespace
 ) -> int:
@@ -252,8 +259,7 @@ def _write_reports(
         check_report_path(path)
     if args.rows and not any(path.suffix.lower() in ROW_FILES for path in paths):
         raise UsageMistake(f"--rows {args.rows} belongs to -o FILE that ends in {' or '.join(ROW_FILES)}")
-    sides = name_list(args.models, "--models"), name_list(args.variants, "--variants")
-    source = replace(report_source(runs, scorecards, *sides), rows=args.rows or "trials")
+    source = replace(report_source(runs, scorecards, *_named_sides(args)), rows=args.rows or "trials")
     # Rows and JUnit files hold no scorecards.
     has_boards = args.json or args.markdown or not all(path.suffix.lower() in NO_BOARDS for path in paths)
     status = _print_runs(source, args) if has_boards or not paths else 0

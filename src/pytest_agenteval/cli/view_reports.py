@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import quote, unquote, urlencode
 
-from pytest_agenteval.cli.view_runs import RunState, ViewedRuns, run_progress, run_state
+from pytest_agenteval.cli.view_runs import RunState, ViewedRuns, as_text, run_progress, run_state
 from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.reports.html_report import report_index, trial_json
 from pytest_agenteval.reports.page_index import Fields, IndexedTrial
@@ -40,7 +40,7 @@ TrialName: TypeAlias = tuple[int, str]
 
 def side_text(*parts: str) -> str:
     """Write a side as addresses have it: ``run/NAME``, ``run/NAME/MODEL/VARIANT``, ``baseline/PATH``."""
-    return "/".join(quote(part, safe="") for part in parts)
+    return "/".join(quote(as_text(part), safe="") for part in parts)
 
 
 class FollowedRun(NamedTuple):

@@ -35,6 +35,11 @@ BASELINES_S = 30.0
 Fields = dict[str, Any]
 
 
+def as_text(name: str) -> str:
+    """Give the name of a file as a text that an address can hold: bytes that are no UTF-8 are written out."""
+    return name.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def run_state(folder: Path, header: RunHeader) -> RunState:
     """Say whether a pytest is at work on a run; one that is not, and has not ended, was killed."""
     if PresenceLock(folder / HOLD_FILE).is_held():
@@ -97,7 +102,7 @@ class ViewedRuns:
         self.results, self._project = results, project
         inside = results.resolve()
         outside = (path for path in named if path.resolve().parent != inside)
-        self._outside = {str(path): path for path in outside}
+        self._outside = {as_text(str(path)): path for path in outside}
         self._lock = Lock()
         self._followers: dict[str, RunFollower] = {}
         self._listed: dict[str, tuple[object, ListedRun]] = {}
@@ -106,11 +111,12 @@ class ViewedRuns:
 
     def name_of(self, folder: Path) -> str:
         """Give the name that a run has here: that of its folder, or its path where it is elsewhere."""
-        return str(folder) if str(folder) in self._outside else folder.name
+        path = as_text(str(folder))
+        return path if path in self._outside else as_text(folder.name)
 
     def folders(self) -> dict[str, tuple[Path, RunHeader]]:
         """Give all runs by name, the newest first."""
-        found = [(run.path.name, run) for run in list_runs(self.results)]
+        found = [(as_text(run.path.name), run) for run in list_runs(self.results)]
         for name, path in self._outside.items():
             found += [(name, run) for run in list_runs(path.parent) if run.path.name == path.name]
         named = {id(run): name for name, run in found}
@@ -150,7 +156,7 @@ class ViewedRuns:
         at, found = self._baselines
         if time.monotonic() - at > BASELINES_S:
             paths = sorted(baseline_files(self._project))
-            found = {path.relative_to(self._project).as_posix(): path for path in paths}
+            found = {as_text(path.relative_to(self._project).as_posix()): path for path in paths}
             self._baselines = time.monotonic(), found
         return found
 

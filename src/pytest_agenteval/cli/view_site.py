@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
@@ -14,7 +13,7 @@ from pytest_agenteval.cli.view_reports import TrialName, ViewedReport, side_text
 from pytest_agenteval.cli.view_runs import ViewedRuns
 from pytest_agenteval.cli.view_server import HTML, JSON, ViewReply, ViewRequest, json_reply, text_reply
 from pytest_agenteval.compare.pairing import BASE
-from pytest_agenteval.reports.html_report import index_json
+from pytest_agenteval.reports.html_report import index_json, page_json
 from pytest_agenteval.reports.leaderboard import LeaderboardRow, leaderboards_of
 from pytest_agenteval.reports.leaderboard_page import board_document, newest_of_each
 from pytest_agenteval.reports.run_view import suite_views
@@ -219,5 +218,5 @@ def _page_reply(page: ServedPage) -> ViewReply:
 
 def _versioned(data: Mapping[str, Any]) -> ViewReply:
     """Give a document whose version is what it holds: a browser that has it gets none."""
-    body = json.dumps(KNOWN_SECRETS.value(data), separators=(",", ":")).encode()
+    body = page_json(KNOWN_SECRETS.value(data))
     return ViewReply(body, JSON, etag=f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"')

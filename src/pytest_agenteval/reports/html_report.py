@@ -196,13 +196,13 @@ def page_policy(script: str, *, may_ask: bool) -> str:
 
 def index_json(index: Fields) -> bytes:
     """Write an index as the page reads it: without secrets, its rows as columns."""
-    return _page_json(KNOWN_SECRETS.value(packed_index(index)))
+    return page_json(KNOWN_SECRETS.value(packed_index(index)))
 
 
 def trial_json(trial: Trial) -> bytes:
     """Write a trial as the page reads it, without secrets."""
     view = msgspec.to_builtins(trial_view(trial), enc_hook=encoder_fallback)
-    return _page_json(KNOWN_SECRETS.value(view))
+    return page_json(KNOWN_SECRETS.value(view))
 
 
 MOST_TEXT = 200_000
@@ -212,7 +212,7 @@ LARGEST = 2**53 - 1
 """The largest whole number that browsers tell from its neighbours."""
 
 
-def _page_json(data: object) -> bytes:
+def page_json(data: object) -> bytes:
     """Write plain data as JSON, without what browsers stumble over."""
     return msgspec.json.encode(_for_browsers(data))
 

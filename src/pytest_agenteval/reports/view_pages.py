@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -11,6 +10,7 @@ from pytest_agenteval.reports.html_report import (
     page_environment,
     page_file,
     page_html,
+    page_json,
     page_policy,
     script_of,
 )
@@ -62,7 +62,7 @@ def _page(template: str, own_script: str, page: str, place: str, **shown: Any) -
     script = script_of((*SHARED_SCRIPTS, own_script))
     data = KNOWN_SECRETS.value(shown.pop("data"))
     # HTML looks for `</script` and `<!--` in a script of any type; JSON has an escape for `<`.
-    data_json = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+    data_json = page_json(data).decode().replace("<", "\\u003c")
     style = page_file("kit.css") + page_file("served/head.css") + page_file("served/view.css")
     shared = {"style": style, "script": script, "pages": PAGES, "page": page, "place": place}
     text = page_environment().get_template(template).render(data=data, data_json=data_json, **shared, **shown)

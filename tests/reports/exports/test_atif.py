@@ -22,6 +22,7 @@ from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 from tests.reports.exports.atif_rules import check_trajectory
 from tests.reports.exports.talk import NEVER_BEGUN, TALK, store_talks
+from tests.reports.runs import key, store_run, trial
 from tests.store.samples import FULL_TODAY, TRIALS
 
 RUN = Run(Path("r"), RunHeader("2026-11-21T09:30:15+00:00", name="r"), (), ())
@@ -207,3 +208,15 @@ if __name__ == "__main__":
     for talk, shown in TALKS.items():
         written = json.dumps(trajectory(RUN, shown), ensure_ascii=False, indent=1) + "\n"
         (GOLDEN / f"atif_{talk}.json").write_text(written, encoding="utf-8", newline="\n")
+
+
+def test_models_that_are_named_are_written_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """``--models`` chooses trials of every format; a name that the run does not have is a mistake."""
+    trials = [trial("a", 1, 1.0, key=key("a", 1, model)) for model in ("fast", "slow")]
+    run = store_run(tmp_path / "runs", trials)
+    command = ["report", str(run.folder), "--as", "atif", "-o", str(tmp_path / "out"), "--models"]
+    assert main([*command, "slow"]) == 0
+    (path,) = capsys.readouterr().out.splitlines()
+    assert "slow" in Path(path).name
+    assert main([*command, "slwo"]) == 2
+    assert "has no model 'slwo'; it has fast, slow" in capsys.readouterr().err
