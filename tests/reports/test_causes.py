@@ -388,6 +388,10 @@ def test_a_few_sides_have_a_column_each(tmp_path: Path) -> None:
         assert {**row, "worst": 0} == {**cause, "worst": 0}
         assert trials[cause["worst"]].entry.key.label == row["worst"]["trial"]
     assert [row["causes"] for row in index["trials"]].count([1]) == 6
+    run = source.sides.sides[0].run
+    assert run is not None
+    twice, _ = page_index(report_source([run, run]))
+    assert [(row["side"], row["causes"]) for row in twice["trials"]] == [(0, [0]), (1, [0])] * 6
 
 
 def test_a_list_of_causes_has_as_many_lines_as_there_is_room_for(tmp_path: Path) -> None:

@@ -359,12 +359,15 @@ def _task_cell(entries: Sequence[JournalEntry], places: list[int]) -> Fields:
 
 def _add_causes(index: Fields, sides: Sides, trials: Sequence[IndexedTrial]) -> None:
     """Add why trials did not pass, and to each trial the numbers of its causes."""
-    places = {id(trial.entry): at for at, trial in enumerate(trials)}
+    # By their sides too: a run may stand beside one of its models.
+    places = {(trial.side, id(trial.entry)): at for at, trial in enumerate(trials)}
     index["causes"] = []
     for number, cause in enumerate(causes_of([side.entries for side in sides.sides])):
-        for entry in cause.entries:
-            index["trials"][places[id(entry)]]["causes"].append(number)
-        index["causes"].append({**cause_json(cause), "worst": places[id(cause.worst)]})
+        for side, entries in enumerate(cause.sides):
+            for entry in entries:
+                index["trials"][places[side, id(entry)]]["causes"].append(number)
+        row = cause_json(cause)
+        index["causes"].append({**row, "worst": places[row["worst"]["side"], id(cause.worst)]})
 
 
 class _Numbers:
