@@ -70,16 +70,16 @@ def test_without_calls_none_was_made() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "expected"),
+    ("settings", "expected", "words"),
     [
-        ({}, "once or more"),
-        ({"at_least": 2}, "2 times or more"),
-        ({"at_most": 1}, "once"),
-        ({"at_least": 0, "at_most": 3}, "0 to 3 times"),
+        ({}, "once or more", "fetch was not called (found never, and once with an error)"),
+        ({"at_least": 2}, "2 times or more", "no: fetch was called 2 times or more (found never, and "),
+        ({"at_most": 1}, "once", "no: fetch was called once (found 4 times, and "),
+        ({"at_least": 0, "at_most": 3}, "0 to 3 times", "no: fetch was called 0 to 3 times (found 4 times, "),
     ],
 )
-def test_a_miss_says_how_often(settings: dict[str, Any], expected: str) -> None:
-    """Failed calls are told, for they are the likely reason."""
+def test_a_miss_says_how_often(settings: dict[str, Any], expected: str, words: str) -> None:
+    """Failed calls are told, for they are the likely reason; what is plain is not said twice."""
     trial = did(call("fetch", error="timeout"), *(["fetch"] * 4 if "at_most" in settings else []))
 
     (check,) = ToolCalled(["fetch"], **settings).grade(trial).checks
@@ -87,6 +87,11 @@ def test_a_miss_says_how_often(settings: dict[str, Any], expected: str) -> None:
     assert check.expected == expected
     assert check.found.endswith("and once with an error")
     assert not check.passed
+    assert str(check).startswith(words)
+    (never,) = ToolCalled(["save"]).grade(trial).checks
+    (called,) = ToolNotCalled(["fetch"]).grade(trial).checks
+    assert str(never) == "save was not called"
+    assert str(called).startswith("fetch was called (found ")
 
 
 TOOLS = st.lists(st.sampled_from("abc"), max_size=8)

@@ -137,9 +137,9 @@ def test_misses_are_grouped_by_grader_check_and_reason(tmp_path: Path) -> None:
     assert rows(found) == [
         ("says it was refunded: answer lacks 'refunded'", 3, 2),
         ("polite: too short: … words", 2, 2),
-        ("tools: no: x was called", 2, 2),
+        ("tools: x was not called", 2, 2),
         ("limit reached: 20 steps", 1, 1),
-        ("tools: no: y was called", 1, 1),
+        ("tools: y was not called", 1, 1),
         ("tools: no: x was called twice", 1, 1),
         ("below its threshold", 1, 1),
     ]
@@ -255,7 +255,7 @@ def test_reasons_in_words_of_their_own_are_one_cause(tmp_path: Path) -> None:
     ]
     assert rows(causes(tmp_path / "many", many)) == [
         ("judge: it was … in the end", 6, 6),
-        ("tool: no: … was called", 6, 6),
+        ("tool: … was not called", 6, 6),
     ]
     free = [missed(f"t{at}", 0.0, Grade("judge", 0.0, word)) for at, word in enumerate(words)]
     (cause,) = causes(tmp_path / "free", free)
@@ -355,7 +355,7 @@ def test_a_screen_counts_trials_and_says_that_they_may_have_several_causes(tmp_p
     ]
     assert causes_markdown(found, 1).splitlines() == [
         "| cause | trials | tasks | worst |",
-        "| --- | ---: | ---: | ---: |",
+        "| --- | ---: | ---: | --- |",
         "| a: no: one | 3 | 3 | s/t\\[rules-1\\] 0.00 |",
         "",
         "and 1 more cause",
@@ -371,13 +371,13 @@ def test_a_few_sides_have_a_column_each(tmp_path: Path) -> None:
     found = causes_of([side.entries for side in source.sides.sides])
 
     assert [line.text.split() for line in cause_lines(found, 80, 9, labels=["old", "a new one"])] == [
-        ["old", "a", "new", "one", "tasks", "worst"],
-        ["h:", "no:", "x", "0", "7", "7", "s/t0[rules-1]", "0.50"],
-        ["g:", "no:", "it", "holds", "…", "6", "0", "6", "s/t0[rules-1]", "0.00"],
+        ["old", "a", "new", "one", "trials", "tasks", "worst"],
+        ["h:", "no:", "x", "0", "7", "7", "7", "s/t0[rules-1]", "0.50"],
+        ["g:", "no:", "it", "holds", "…", "6", "0", "6", "6", "s/t0[rules-1]", "0.00"],
     ]
     assert cause_lines(found, 80, 9, labels=["x"] * 7)[0].text.split() == ["trials", "tasks", "worst"]
     heads = " | ".join(map(escape_markdown, labels))
-    assert f"| cause | {heads} | tasks | worst |" in report_markdown(source)
+    assert f"| cause | {heads} | trials | tasks | worst |" in report_markdown(source)
     document = report_figures(source, ())
     index, trials = page_index(source)
     assert [(row["words"], row["sides"], row["worst"]["side"]) for row in document["causes"]] == [
@@ -406,4 +406,36 @@ def test_a_list_of_causes_has_as_many_lines_as_there_is_room_for(tmp_path: Path)
     assert shown(100, 100) == (10, 8)
     assert shown(100, 6) == (6, 4)
     assert shown(100, 0) == (5, LEAST_CAUSES)
-    assert shown(60, 11) == (10, 4)
+    # Names have a line of their own there.
+    assert shown(60, 11) == (11, 3)
+
+
+def test_words_of_a_cause_are_whole_where_figures_of_sides_leave_no_room(tmp_path: Path) -> None:
+    """They stand above their figures; where not even these have room, all sides are added up."""
+    word = "the order was looked up before anything was promised to anybody"
+    trials = [missed(f"t{at}", 0.0, wrong("g", word)) for at in range(6)]
+    found = causes(tmp_path, *[trials] * 6)
+    labels = [f"model-{at}@short" for at in range(6)]
+
+    wide, narrow = (
+        [line.text.split() for line in cause_lines(found, width, 9, labels=labels)] for width in (120, 80)
+    )
+    assert wide[0] == [*labels, "trials", "tasks"]
+    assert (" ".join(wide[1]), wide[2]) == (f"g: no: {word}", [*["6"] * 6, "36", "6"])
+    assert (narrow[0], " ".join(narrow[1])) == (["trials", "tasks"], f"g: no: {word}")
+
+
+def test_values_that_stand_for_many_tasks_are_named(tmp_path: Path) -> None:
+    """Which words answers lack is the reason; a value for each task is none, nor is a long one."""
+
+    def words(values: Sequence[str]) -> str:
+        claims = enumerate(f"answer contains '{value}'" for value in values)
+        (cause,) = causes(
+            tmp_path / values[0], [missed(f"t{at}", 0.0, wrong("g", each)) for at, each in claims]
+        )
+        assert cause.check == "answer contains …"
+        return cause.words
+
+    assert words(["Friday", "refunded"] * 2) == "g: answer lacks 'Friday' or 'refunded'"
+    assert words(["a", "b", "c"] * 2) == "g: answer lacks 'a', 'b' or 'c'"
+    assert words(["d", "e", "f"]) == words([*"ghij"] * 2) == words(["k", "x" * 40] * 2) == "g: answer lacks …"

@@ -78,6 +78,21 @@ def test_with_a_baseline_the_verdict_and_what_fell_come_first(tmp_path: Path) ->
     assert "<details><summary>what the verdict rests on</summary>" in text
 
 
+def test_with_several_models_it_says_with_which_most_passed(tmp_path: Path) -> None:
+    """A task that three models try is no three tasks."""
+
+    def heading(passed: dict[str, int]) -> str:
+        trials = [
+            trial("", 1, float(at < number), key=key(f"t{at}", model=model))
+            for model, number in passed.items()
+            for at in range(4)
+        ]
+        return comment(store_run(tmp_path / str(len(passed)), trials)).partition("\n")[0]
+
+    assert heading({"a": 1, "b": 3}) == "### 3 of 4 tasks passed with b, 1 with a."
+    assert heading({"a": 1, "b": 3, "c": 2}) == "### 3 of 4 tasks passed with b, 1 to 2 with 2 others."
+
+
 def test_foreign_text_is_code_and_mentions_nobody(tmp_path: Path) -> None:
     """No mention, link, reference, image, comment or end of a fold comes of what an agent or a task says."""
     evil = "`@octocat` #1 </details><!-- x --> ![i](http://e.x/i) https://e.x org/repo#2"

@@ -15,6 +15,8 @@ from pytest_agenteval.records.evidence import Check, Evidence, Grade
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.text.json_values import ABSENT, normal_keys, normal_text
 
+ONCE_OR_MORE = "once or more"
+
 
 def agent_calls(evidence: Evidence, *, succeeded: bool) -> list[ToolCall]:
     """Give the agent's calls in the model's order: all of them, or only those without an error.
@@ -71,11 +73,13 @@ class ToolCalled:
         failed = every[normal_text(tool)] - count
         enough = count >= self.at_least and (self.at_most is None or count <= self.at_most)
         calls_text = count_text(count) + (f", and {count_text(failed)} with an error" if failed else "")
-        return Check(f"{tool} was called", enough, self._expected(), calls_text)
+        expected = self._expected()
+        claim = f"{tool} was called" + (f" {expected}" if expected != ONCE_OR_MORE else "")
+        return Check(claim, enough, expected, calls_text)
 
     def _expected(self) -> str:
         if self.at_most is None:
-            return "once or more" if self.at_least == 1 else f"{self.at_least} times or more"
+            return ONCE_OR_MORE if self.at_least == 1 else f"{self.at_least} times or more"
         if self.at_least == self.at_most:
             return count_text(self.at_most)
         return f"{self.at_least} to {self.at_most} times"

@@ -238,6 +238,9 @@ _QUOTED = r"""(?:'[^']*'|"[^"]*")"""
 _TEXT_CLAIM = re.compile(rf"([^'\"]+) (contains|matches) ({_QUOTED}(?: or \1 \2 {_QUOTED})*)", re.DOTALL)
 """A claim about what a text holds, as ours are: ``answer contains 'x'``."""
 _DENIALS = {"contains": ("lacks", "has none of"), "matches": ("does not match", "matches none of")}
+_CALL_CLAIM = re.compile(r"(\S+) was (not )?called")
+_CALL_COUNTS = ("once or more", "never")
+"""What was expected and found of a call, where its claim or the denial of it says so."""
 
 
 class Check(Record, frozen=True, gc=False):
@@ -263,8 +266,11 @@ class Check(Record, frozen=True, gc=False):
         sides = [("expected", expected_beyond_claim(self)), ("found", self.found)]
         if (self.expected, self.found) == ("yes", "no"):
             sides = []
+        if denial := _call_denial(self.claim):
+            sides = [(label, text) for label, text in sides if text not in _CALL_COUNTS]
+        head = _shortened(denial, claim) if denial else f"no: {_shortened(self.claim, claim)}"
         parts = [f"{label} {_shortened(text, side)}" for label, text in sides if text]
-        return f"no: {_shortened(self.claim, claim)}" + (f" ({', '.join(parts)})" if parts else "")
+        return head + (f" ({', '.join(parts)})" if parts else "")
 
 
 def expected_beyond_claim(check: Check) -> str:
@@ -275,7 +281,7 @@ def expected_beyond_claim(check: Check) -> str:
 
 def denied(claim: str) -> str:
     """Say that a claim does not hold: ``answer lacks 'x'``; one of another form stands after ``no:``."""
-    return _text_denial(claim) or f"no: {claim}"
+    return _text_denial(claim) or _call_denial(claim) or f"no: {claim}"
 
 
 def _text_denial(claim: str) -> str:
@@ -285,6 +291,12 @@ def _text_denial(claim: str) -> str:
     subject, verb, texts = match.groups()
     every = texts.split(f" or {subject} {verb} ")
     return f"{subject} {_DENIALS[verb][len(every) > 1]} {', '.join(every)}"
+
+
+def _call_denial(claim: str) -> str:
+    """Deny that a tool was called, or was not: ``no: x was not called`` takes a second look."""
+    match = _CALL_CLAIM.fullmatch(claim)
+    return f"{match[1]} was {'' if match[2] else 'not '}called" if match else ""
 
 
 def _shortened(text: str, most: int) -> str:

@@ -37,6 +37,9 @@ MOST_REASON, MOST_PLACE = 200, 60
 MOST_ALONE = 5
 """Causes of one grader, each of a task of its own, that are listed; more of them are one cause."""
 
+MOST_VALUES, MOST_VALUE = 3, 30
+"""Quoted values that a cause names instead of ``…``, and the characters of each."""
+
 LEAST_SHARED = 2
 """Words that reasons which are put together must have in common to be shown instead of them."""
 
@@ -200,7 +203,9 @@ def _cause(group: Sequence[_Reason], sides: int) -> Cause:
     else:
         # Denied before the quotes go: ``contains`` and ``matches`` are known by them.
         text = _common(likes)
-        words = (denied(text) if first.is_check else text).replace(_QUOTED_VALUE, VALUE)
+        words = denied(text) if first.is_check else text
+        for values in _quoted_values(likes):
+            words = words.replace(_QUOTED_VALUE, _few_values(values, len(_tasks(group))), 1)
         text = text.replace(_QUOTED_VALUE, VALUE)
     place = f" ({first.place})" if first.place and not is_folded else ""
     words = ": ".join(filter(None, (first.label, words or "no reason given")))
@@ -226,12 +231,30 @@ def common_text(texts: Iterable[str]) -> str:
     return _common([likeness(text) for text in texts]).replace(_QUOTED_VALUE, VALUE)
 
 
-def _common(likes: Sequence[Likeness]) -> str:
-    shared = []
+def _quoted_values(likes: Sequence[Likeness]) -> Iterator[Sequence[str]]:
+    """Give the values of each place that ``_common`` leaves as a quoted ``…``."""
     for values in zip(*(like.values for like in likes), strict=True):
-        different = _QUOTED_VALUE if values[0][0] in "'\"" else VALUE
-        # Quoted texts may have most of their words in common: 'order … of nobody'.
-        shared.append(values[0] if len({*values}) == 1 else common_words(values) or different)
+        if _shared_value(values) == _QUOTED_VALUE:
+            yield list(dict.fromkeys(values))
+
+
+def _few_values(values: Sequence[str], tasks: int) -> str:
+    """Name values that stand for several tasks each, ``'Friday' or 'refunded'``; many are ``…``."""
+    is_few = len(values) <= MOST_VALUES and 2 * len(values) <= tasks
+    if not is_few or any(len(value) > MOST_VALUE for value in values):
+        return VALUE
+    *others, last = values
+    return f"{', '.join(others)} or {last}"
+
+
+def _shared_value(values: Sequence[str]) -> str:
+    different = _QUOTED_VALUE if values[0][0] in "'\"" else VALUE
+    # Quoted texts may have most of their words in common: 'order … of nobody'.
+    return values[0] if len({*values}) == 1 else common_words(values) or different
+
+
+def _common(likes: Sequence[Likeness]) -> str:
+    shared = [_shared_value(values) for values in zip(*(like.values for like in likes), strict=True)]
     pieces = likes[0].pattern.split(_GAP)
     return "".join(piece + value for piece, value in zip(pieces, [*shared, ""], strict=True))
 
@@ -331,15 +354,23 @@ def cause_lines(
     longest, *figures, worst = [max(map(cell_width, column)) for column in zip(head, *rows, strict=True)]
     left = width - len(INDENT) - sum(2 + figure for figure in figures)
     is_wide = left - 2 - worst >= min(longest, LEAST_WORDS)
-    words = max(1, left - 2 - worst if is_wide else left)
-    while (
-        len(rows) > LEAST_CAUSES and len(rows) * (1 if is_wide else 2) + 1 + (len(rows) < len(causes)) > room
-    ):
+    # Words that have no room beside the figures stand above them, and the worst trial below.
+    words = left - 2 - worst if is_wide else left
+    if words < 1 and labels:
+        return cause_lines(causes, width, room, most)
+    rows = [[cut(row[0], words if is_wide else width - len(INDENT)), *row[1:]] for row in rows]
+    above = [cell_width(row[0]) > words for row in rows]
+    while len(rows) > LEAST_CAUSES:
+        lines_each = len(rows) * (1 if is_wide else 2) + sum(above[: len(rows)])
+        if lines_each + 1 + (len(rows) < len(causes)) <= room:
+            break
         rows.pop()
-    cells = [["", *head[1:]], *([cut(row[0], words), *row[1:]] for row in rows)]
+    cells = [["" if at < 0 or above[at] else row[0], *row[1:]] for at, row in enumerate([head, *rows], -1)]
+    cells[0][0] = " " * (max(0, words) if any(above[: len(rows)]) else 0)
     top, *lines = align_columns([[*row[:-1], pad(row[-1], worst)] if is_wide else row[:-1] for row in cells])
     found = [StyledLine((INDENT + top).rstrip(), "dim")]
-    for line, row in zip(lines, rows, strict=True):
+    for line, row, is_above in zip(lines, rows, above, strict=False):
+        found += [StyledLine(INDENT + row[0])] if is_above else []
         found.append(StyledLine((INDENT + line).rstrip()))
         found += [] if is_wide else [StyledLine(f"{INDENT * 2}{row[-1]}", "dim")]
     if len(rows) < len(causes):
@@ -351,19 +382,20 @@ def cause_lines(
 def _table(causes: Iterable[Cause], labels: Sequence[str]) -> list[list[str]]:
     """Give the head and a row for each cause; with the trials of each side where there are a few sides."""
     labels = [one_line(label, MOST_LABEL) for label in labels] if 1 < len(labels) <= MOST_SIDES else []
-    rows = [["cause", *(labels or ["trials"]), "tasks", "worst"]]
+    rows = [["cause", *labels, "trials", "tasks", "worst"]]
     for cause in causes:
         worst = cause.worst
         score = "ERROR" if worst.ending == "errored" else format_figure(worst.score)
-        counts = [f"{len(side):,}" for side in cause.sides] if labels else [f"{cause.trials:,}"]
-        rows.append([cause.words, *counts, f"{cause.tasks:,}", f"{trial_name(worst.key)} {score}"])
+        sides = [f"{len(side):,}" for side in cause.sides] if labels else []
+        figures = [f"{cause.trials:,}", f"{cause.tasks:,}"]
+        rows.append([cause.words, *sides, *figures, f"{trial_name(worst.key)} {score}"])
     return rows
 
 
 def causes_markdown(causes: Sequence[Cause], most: int, labels: Sequence[str] = ()) -> str:
     """Give the first causes as a table in Markdown; with the labels of a few sides, the trials of each."""
     more = len(causes) - most
-    table = markdown_rows(_table(causes[:most], labels))
+    table = markdown_rows(_table(causes[:most], labels), texts=("worst",))
     return table + (f"\n\nand {pluralize(more, 'more cause')}" if more > 0 else "")
 
 

@@ -269,18 +269,20 @@ MOST_BUCKETS = 5
 """Buckets of a suite that are named."""
 
 
-def verdict_lines(comparison: RunComparison, width: int, verbosity: int) -> list[StyledLine]:
+def verdict_lines(
+    comparison: RunComparison, width: int, verbosity: int, *, buckets: bool = True
+) -> list[StyledLine]:
     """Give the lines of a comparison that end a run with a baseline.
 
-    At verbosity 0 these are the verdict, suites and changed buckets, below 0 the verdict, from 1 on all.
+    At verbosity 0 these are the verdict, suites and changed ``buckets``, below 0 the verdict, from 1 on all.
     """
     if verbosity > 0:
         return comparison_lines(comparison, width, whole=True)
     lines = _headline_lines(comparison, width)
-    return lines if verbosity < 0 else [*lines, *_brief(comparison, clamp_width(width))]
+    return lines if verbosity < 0 else [*lines, *_brief(comparison, clamp_width(width), buckets)]
 
 
-def _brief(comparison: RunComparison, width: int) -> Iterator[StyledLine]:
+def _brief(comparison: RunComparison, width: int, buckets: bool) -> Iterator[StyledLine]:
     for suite in comparison.suites:
         if suite.suite is not None and suite.suite.verdict != "identical":
             whole = suite.suite
@@ -295,7 +297,9 @@ def _brief(comparison: RunComparison, width: int) -> Iterator[StyledLine]:
             yield from wrapped_lines("   ".join([*parts, *_errored_text(suite)]), width)
             for text in drift_text(suite):
                 yield from wrapped_lines(printable(text), width, "yellow", indent="    ")
-            changed = [change for change in suite.buckets if change.verdict in ("better", "worse")]
+            changed = [
+                change for change in suite.buckets if buckets and change.verdict in ("better", "worse")
+            ]
             # What fell most comes first: where the list is cut, falls stay.
             for change in sorted(changed, key=lambda change: change.change)[:MOST_BUCKETS]:
                 text = f"{bucket_name(change)}  {scores_text(change)}  {verdict_text(change)}"
@@ -306,8 +310,10 @@ def _brief(comparison: RunComparison, width: int) -> Iterator[StyledLine]:
         left = len(comparison.obstacles) - 1
         text = f"not compared: {first}{f', and {left} more (-v)' if left else ''}"
         yield from wrapped_lines(text, width, "yellow")
-    tasks = pluralize(len(tasks_compared(comparison)), "task")
-    yield from wrapped_lines(f"{tasks} compared with {printable(comparison.old)}", width, "dim")
+    # Sides of one run have all of its tasks, but for those above.
+    if not comparison.same_run:
+        tasks = pluralize(len(tasks_compared(comparison)), "task")
+        yield from wrapped_lines(f"{tasks} compared with {printable(comparison.old)}", width, "dim")
 
 
 FORMAT = RULES

@@ -239,6 +239,7 @@ def _noise_text(suite: SuiteComparison, noise: DifferenceNoise, *, judged: bool)
 MOST_CHANGES = 5
 """Suites and buckets of one verdict that the sentence names."""
 
+CANNOT_TELL = "cannot tell whether it changed"
 NO_SCORES = "no task has scores on both sides"
 
 
@@ -311,14 +312,21 @@ def _parts(comparison: RunComparison) -> Iterator[str]:
     if better and not worse:
         yield "no fall was shown"
     # Suites with the same result are described together.
-    names: dict[str, list[str]] = {}
+    names: dict[str, list[tuple[str, str]]] = {}
     for suite in comparison.suites:
         if suite.suite is None or not _has_verdict(suite.suite):
             words = _words(suite.suite, comparison) if suite.suite else NO_SCORES
+            scores = f" ({scores_text(suite.suite)})" if suite.suite and words.startswith(CANNOT_TELL) else ""
             # A bucket may have a verdict where its suite has none: the name must not be taken for it.
             whole = " as a whole" if any(map(_has_verdict, suite.buckets)) else ""
-            names.setdefault(words, []).append(f"{_short(suite, comparison)}{whole}")
-    yield from (f"{', '.join(suites)}: {words}" for words, suites in names.items())
+            names.setdefault(words, []).append((f"{_short(suite, comparison)}{whole}", scores))
+    for words, (first, *others) in names.items():
+        if others and first[1]:
+            several = [name + scores for name, scores in (first, *others)]
+            yield f"{words.replace('it changed', 'these changed')}: {', '.join(several)}"
+        else:
+            suites = ", ".join(name for name, _ in (first, *others))
+            yield f"{suites}: {words.replace(CANNOT_TELL, CANNOT_TELL + first[1])}"
 
 
 def _verdict_clauses(comparison: RunComparison) -> Iterator[tuple[str, str]]:
@@ -366,8 +374,7 @@ def _words(change: Change, comparison: RunComparison) -> str:
     if change.verdict == "identical":
         more = f", and tasks like these are not worse by more than {comparison.tolerance:g}"
         return f"identical, every trial scored as before{more if change.like_these == 'not worse' else ''}"
-    unknown = f"cannot tell whether it changed ({scores_text(change)})"
-    return f"{unknown}, because of trials that errored" if change.undone else unknown
+    return f"{CANNOT_TELL}, because of trials that errored" if change.undone else CANNOT_TELL
 
 
 def _short(suite: SuiteComparison, comparison: RunComparison) -> str:

@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Any, TypeAlias
 
 from pytest_agenteval.compare.scoring.intervals import Interval, format_interval
-from pytest_agenteval.records.transcript import Figure, format_cost, format_seconds, format_tokens
+from pytest_agenteval.records.transcript import format_seconds
 from pytest_agenteval.reports.leaderboard import (
     Leaderboard,
     LeaderboardRow,
@@ -20,7 +20,7 @@ from pytest_agenteval.reports.leaderboard import (
     row_names,
     scorecard_notes,
 )
-from pytest_agenteval.reports.resource_text import turn_cell, wall_cell
+from pytest_agenteval.reports.resource_text import cost_cell, tokens_cell, turn_cell, wall_cell
 from pytest_agenteval.reports.scorecard import Metric, MetricGroup
 from pytest_agenteval.reports.suite_tables import interval_cell, judge_caveat, mean_cell, trials_cell
 from pytest_agenteval.text.formatting import NOT_KNOWN
@@ -118,8 +118,8 @@ def _use_columns(rows: Sequence[LeaderboardRow]) -> Iterator[Fields]:
     """Give what agents took: where no model was called neither cost nor tokens, as on other screens."""
     spent = [row.view.total.spent for row in rows]
     for title, write, figure in (
-        ("tokens", _tokens_text, attrgetter("tokens")),
-        ("cost", format_cost, attrgetter("cost")),
+        ("tokens", tokens_cell, attrgetter("tokens")),
+        ("cost", cost_cell, attrgetter("cost")),
     ):
         cells = [
             (write(figure(use)), figure(use).value) if use.tokens or use.cost else (NOT_KNOWN, None)
@@ -131,10 +131,6 @@ def _use_columns(rows: Sequence[LeaderboardRow]) -> Iterator[Fields]:
     yield _column("wall", "use", ((wall_cell(total.wall), total.wall.value) for total in totals))
     turns = [(turn_cell(total.turns) or NOT_KNOWN, total.turns.p50) for total in totals]
     yield _column("turn p50/p95", "use", turns)
-
-
-def _tokens_text(tokens: Figure) -> str:
-    return format_tokens(tokens).replace(" tokens", "").replace(" token", "")
 
 
 def _group_tables(rows: Sequence[LeaderboardRow]) -> Iterator[Fields]:

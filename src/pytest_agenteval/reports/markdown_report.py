@@ -96,11 +96,11 @@ def summary_markdown(
     """
     table = markdown_rows(_suites(view, suite_columns(view)).rows)
     verdict = [] if comparison is None else [comparison_markdown(comparison).rstrip("\n")]
-    beats = [f"**{escape_markdown(text, MOST_VERDICT)}**" for text in side_verdicts]
+    beats = ["\n".join(f"- {escape_markdown(text, MOST_VERDICT)}" for text in side_verdicts)]
     # Of calibrations alone there is nothing to add up.
     figures = figure_texts(view.resources) if view.resources and view.suites else []
     took = [escape_markdown(", ".join(figures))] if figures else []
-    parts = [*verdict, "## Agent evals", *beats, *took, table]
+    parts = [*verdict, "## Agent evals", *filter(None, beats), *took, table]
     parts += [*map(escape_markdown, filter(None, remarks_on_all(view))), *_paragraphs(totals)]
     parts += _causes(view, MOST_CAUSES)
     parts += [_buckets(suite) for suite in worst_buckets(view)]
@@ -364,13 +364,32 @@ def _plain(text: str, *, links: bool = False) -> str:
 def _totals_text(view: RunView) -> str:
     """Say how many of the decided tasks passed, and how many trials errored or did not run."""
     totals = [suite.total for suite in view.suites]
-    passed = sum(total.tasks_passed for total in totals)
-    parts = [f"{passed} of {pluralize(sum(total.tasks_decided for total in totals), 'task')} passed"]
+    parts = [_passed_text(view)]
     if errored := sum(total.errors for total in totals):
         parts.append(f"{pluralize(errored, 'trial')} errored")
     if not_run := sum(total.not_run for total in totals):
         parts.append(f"{pluralize(not_run, 'trial')} not run")
     return f"{'; '.join(parts)}."
+
+
+def _passed_text(view: RunView) -> str:
+    """Say how many tasks passed; of one suite with several models or prompts, with which of them most did."""
+    totals = [suite.total for suite in view.suites]
+    passed, decided = (
+        sum(getattr(total, name) for total in totals) for name in ("tasks_passed", "tasks_decided")
+    )
+    suites = {suite.suite for suite in view.suites}
+    if len(suites) == len(totals):
+        return f"{passed} of {pluralize(decided, 'task')} passed"
+    if len(suites) > 1:
+        return f"{passed} of {pluralize(decided, 'task')} passed, each counted with each model"
+    best, *others = sorted(
+        view.suites, key=lambda suite: (-suite.total.tasks_passed, -(suite.total.score or 0))
+    )
+    low, high = others[-1].total.tasks_passed, others[0].total.tasks_passed
+    rest = f"{low} with {others[0].who}" if len(others) == 1 else f"{low} to {high} with {len(others)} others"
+    most = pluralize(best.total.tasks_decided, "task")
+    return f"{best.total.tasks_passed} of {most} passed with {best.who}, {rest}"
 
 
 def _before(suite: SuiteView, comparison: RunComparison | None) -> tuple[str, str, str]:

@@ -14,8 +14,8 @@ ARROW = " -> "
 LEAST_TURN_S = 0.02
 """Most replies from recordings take less, and those of models more: such times are not shown."""
 
-SHORT_S = 0.1
-"""Below it, times of turns are written in milliseconds."""
+MINUTE_S = 60
+"""Below it, times of turns are in seconds with two digits: in a column, one unit says which is longer."""
 
 MANY_TIMES = 10
 """From here on a change is written in times, and no more in percent."""
@@ -44,12 +44,15 @@ def turn_cell(turns: TurnTimes) -> str:
         return "unknown" if turns.unknown else ""
     if turns.p50 < LEAST_TURN_S:
         return ""
-    if turns.p95 < SHORT_S:
-        return f"{turns.p50 * 1000:.0f}/{turns.p95 * 1000:.0f} ms"
-    if turns.p95 < 60:
-        digits = 2 if turns.p95 < 1 else 1
-        return f"{turns.p50:.{digits}f}/{turns.p95:.{digits}f} s"
-    return f"{format_duration(turns.p50)} / {format_duration(turns.p95)}"
+    if turns.p95 < MINUTE_S:
+        return f"{_two_digits(turns.p50)}/{_two_digits(turns.p95)} s"
+    return f"{turn_time(turns.p50)} / {turn_time(turns.p95)}"
+
+
+def _two_digits(seconds: float) -> str:
+    """Write seconds of a turn with two digits: ``0.057``, ``0.46``, ``1.8``, ``12``."""
+    places = next((places for least, places in ((9.95, 0), (0.995, 1), (0.0995, 2)) if seconds >= least), 3)
+    return f"{seconds:.{places}f}"
 
 
 def _seconds(seconds: Figure) -> str:
@@ -87,8 +90,8 @@ def _changes(old: ResourceFigures, new: ResourceFigures) -> Iterator[tuple[str, 
     figures: Sequence[tuple[str, Callable[[ResourceFigures], Figure], Callable[[Figure], str]]] = (
         ("wall", lambda side: side.wall, _seconds),
         ("agents", lambda side: side.seconds, _seconds),
-        ("tokens", lambda side: side.tokens, _count),
-        ("cost", lambda side: side.cost, lambda cost: format_cost(cost).removeprefix("cost ")),
+        ("tokens", lambda side: side.tokens, tokens_cell),
+        ("cost", lambda side: side.cost, cost_cell),
     )
     # Sums over more trials are larger: whoever compares them has to know.
     if old.trials != new.trials:
@@ -105,18 +108,11 @@ def _changes(old: ResourceFigures, new: ResourceFigures) -> Iterator[tuple[str, 
         yield "turn p95", turn_time(before_s.p95), turn_time(after_s.p95), _by(before_s.p95, after_s.p95)
 
 
-def _count(tokens: Figure) -> str:
-    text = format_tokens(tokens)
-    return text.replace(" tokens", "").replace(" token", "") if tokens.known_part is not None else "unknown"
-
-
 def turn_time(seconds: float | None) -> str:
-    """Write how long a turn was."""
+    """Write how long a turn took: ``0.057 s``, ``1.8 s``."""
     if seconds is None:
         return "unknown"
-    if seconds < 1:
-        return f"{seconds * 1000:.0f} ms" if seconds < SHORT_S else f"{seconds:.2f} s"
-    return format_duration(seconds)
+    return f"{_two_digits(seconds)} s" if seconds < MINUTE_S else format_duration(seconds)
 
 
 def _by(old: float | None, new: float | None) -> str:
@@ -127,6 +123,17 @@ def _by(old: float | None, new: float | None) -> str:
         return f"{new / old:,.0f} times"
     percent = 100 * (new - old) / old
     return f"{percent:+.0f} %" if abs(percent) >= 1 else f"{percent:+.1f} %"
+
+
+def tokens_cell(tokens: Figure) -> str:
+    """Write tokens for a column of them: ``1,234``, ``1,234 + unknown``, ``unknown``."""
+    text = format_tokens(tokens)
+    return text.replace(" tokens", "").replace(" token", "") if tokens.known_part is not None else "unknown"
+
+
+def cost_cell(cost: Figure) -> str:
+    """Write a cost for a column of them: ``$1.23``, ``$1.23 + unknown``, ``unknown``."""
+    return format_cost(cost).removeprefix("cost ")
 
 
 def wall_cell(wall: Figure) -> str:

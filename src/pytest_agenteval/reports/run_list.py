@@ -12,8 +12,8 @@ import msgspec
 from pytest_agenteval import __version__
 from pytest_agenteval.compare.resource_figures import run_wall
 from pytest_agenteval.records.record import NOTHING, Document, FrozenValue
-from pytest_agenteval.records.transcript import Figure, format_cost
-from pytest_agenteval.reports.resource_text import turn_cell, wall_cell
+from pytest_agenteval.records.transcript import Figure
+from pytest_agenteval.reports.resource_text import cost_cell, turn_cell, wall_cell
 from pytest_agenteval.reports.run_view import SuiteView, entries_by_group, suite_views
 from pytest_agenteval.reports.suite_tables import interval_cell, mean_cell
 from pytest_agenteval.reports.tables import ReportTable, TableColumn
@@ -196,7 +196,7 @@ def _suite_cells(suite: SuiteView) -> SuiteCells:
         score=mean_cell(total),
         interval=interval_cell(total),
         averaged=total.averaged,
-        cost=format_cost(total.spent.cost) if spent else NOT_KNOWN,
+        cost=cost_cell(total.spent.cost) if spent else NOT_KNOWN,
         turns=NOT_KNOWN if total.turns.p95 is None else turn_cell(total.turns) or NOT_KNOWN,
     )
 

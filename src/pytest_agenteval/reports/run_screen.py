@@ -95,8 +95,11 @@ def _causes_and_misses(
     causes, labels = common_causes(list(sides.values())), list(sides)
     if verbosity > 0:
         table = cause_lines(causes, width, ALL_CAUSES * 3, ALL_CAUSES, labels) if causes else []
-        lines = miss_lines(run, width, endings)
-        return "misses, the worst first", [*table, EMPTY, *lines] if table and lines else table + lines
+        lines, title = miss_lines(run, width, endings), "misses, the worst first"
+        if not table:
+            return title, lines
+        misses = [EMPTY, StyledLine(title, "dim"), *lines] if lines else []
+        return causes_title(causes, len(run.entries)), [*table, *misses]
     if not causes:
         return _worst_misses(run, width, room, endings)
     table = cause_lines(causes, width, room, labels=labels)

@@ -7,11 +7,10 @@ from typing import Any, NamedTuple
 
 from pytest_agenteval.compare.comparison import SuiteComparison
 from pytest_agenteval.compare.verdict import Change
-from pytest_agenteval.records.transcript import format_cost, format_tokens
 from pytest_agenteval.reports.comparison_report import FORMAT, comparison_json, verdict_lines
 from pytest_agenteval.reports.comparison_text import bucket_name, format_p
 from pytest_agenteval.reports.page_index import side_figures
-from pytest_agenteval.reports.resource_text import turn_cell, wall_cell
+from pytest_agenteval.reports.resource_text import cost_cell, tokens_cell, turn_cell, wall_cell
 from pytest_agenteval.reports.run_view import SuiteView
 from pytest_agenteval.reports.sides import Lane, Side, Sides
 from pytest_agenteval.reports.suite_tables import (
@@ -78,8 +77,8 @@ def sides_tables(sides: Sides) -> Iterator[ReportTable]:
             TableColumn("95 %", tuple(map(interval_cell, totals)), spare=3),
             TableColumn("tasks passed", tuple(map(tasks_passed, totals))),
             TableColumn("trials", tuple(map(trials_cell, totals)), spare=1),
-            TableColumn("tokens", tuple(format_tokens(part.tokens) for part in spent), spare=2),
-            TableColumn("cost", tuple(format_cost(part.cost) for part in spent), spare=5),
+            TableColumn("tokens", tuple(tokens_cell(part.tokens) for part in spent), spare=2),
+            TableColumn("cost", tuple(cost_cell(part.cost) for part in spent), spare=5),
             TableColumn("wall", tuple(wall_cell(total.wall) for total in totals), spare=4),
         )
         turns = tuple(turn_cell(total.turns) for total in totals)
@@ -271,7 +270,8 @@ def against_lines(sides: Sides, old: int, width: int, verbosity: int) -> Iterato
             yield from wrapped_lines(
                 f"{side.label} against {sides.sides[old].label}", width, "bold", indent=""
             )
-            yield from verdict_lines(sides.comparison(old, new), width, verbosity)
+            # The sentence names the buckets that changed: a list of them would say it again.
+            yield from verdict_lines(sides.comparison(old, new), width, verbosity, buckets=False)
 
 
 def sides_document(sides: Sides) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from pytest_agenteval.records.transcript import (
 )
 from pytest_agenteval.records.trial import TapeCounts
 from pytest_agenteval.reports.group_statistics import GroupStatistics, Rate
-from pytest_agenteval.reports.resource_text import figure_texts, turn_cell
+from pytest_agenteval.reports.resource_text import cost_cell, figure_texts, tokens_cell, turn_cell
 from pytest_agenteval.reports.run_view import RunView, SuiteView, decision_figures, decisions_text
 from pytest_agenteval.reports.tables import ReportTable, TableColumn, TableNote
 from pytest_agenteval.text.formatting import (
@@ -183,8 +183,8 @@ def suite_columns(view: RunView) -> list[TableColumn]:
     ]
     if any(total.spent.tokens or total.spent.cost for total in totals):
         spent = [total.spent for total in totals]
-        columns.append(TableColumn("tokens", tuple(format_tokens(part.tokens) for part in spent)))
-        columns.append(TableColumn("cost", tuple(format_cost(part.cost) for part in spent)))
+        columns.append(TableColumn("tokens", tuple(tokens_cell(part.tokens) for part in spent)))
+        columns.append(TableColumn("cost", tuple(cost_cell(part.cost) for part in spent)))
     turns = tuple(turn_cell(total.turns) for total in totals)
     if any(turns):
         columns.append(TableColumn("turn p50/p95", tuple(cell or NOT_KNOWN for cell in turns)))

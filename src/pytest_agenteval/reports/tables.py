@@ -138,10 +138,13 @@ def table_markdown(table: ReportTable) -> str:
     return "\n\n".join(parts)
 
 
-def markdown_rows(rows: Sequence[Sequence[str]]) -> str:
-    """Give rows as a table in Markdown: the first is the head, the first column stands to the left."""
+def markdown_rows(rows: Sequence[Sequence[str]], texts: Sequence[str] = ()) -> str:
+    """Give rows as a table in Markdown: the first is the head.
+
+    The first column stands to the left, as do those of texts, by their titles.
+    """
     head, *body = [f"| {' | '.join(escape_markdown(cell) or NOT_KNOWN for cell in row)} |" for row in rows]
-    rule = f"| {' | '.join(['---', *('---:' for _ in rows[0][1:])])} |"
+    rule = f"| {' | '.join(['---', *('---' if title in texts else '---:' for title in rows[0][1:])])} |"
     return "\n".join([head, rule, *body])
 
 

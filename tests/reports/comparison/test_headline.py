@@ -31,6 +31,17 @@ def test_a_task_that_two_models_tried_counts_once() -> None:
     assert "2 tasks not compared:" in screen(comparison)
 
 
+def test_models_of_which_none_has_a_verdict_are_one_clause() -> None:
+    """Each with its scores, and not each in a sentence of its own; one alone is a sentence."""
+    old, new = tasks("x", 4, 0.0, 1.0), tasks("x", 4, 0.0, 1.0) | {"x/x1": (1.0, 1.0)}
+    two = compare_runs(with_two_models("old", old), with_two_models("new", new))
+    assert headline(two) == (
+        "cannot tell whether these changed: s with a (0.50 -> 0.62), s with b (0.50 -> 0.62)."
+    )
+    one = compare_runs(side("old", old), side("new", new))
+    assert headline(one) == "s: cannot tell whether it changed (0.50 -> 0.62)."
+
+
 def test_tasks_in_no_bucket_have_a_name_in_the_sentence() -> None:
     """A sentence without its subject says nothing."""
     old = {**tasks("", 6, 0.0, 0.0, 0.0), **tasks("y", 6, 1.0, 1.0, 1.0)}

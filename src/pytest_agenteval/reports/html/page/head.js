@@ -47,7 +47,7 @@ const FIGURES = [
   ['time', 'agents’ time', 'the sum of what the agents of all trials took: more than the wall where trials run side by side', ({seconds}) => duration(seconds), ({seconds}) => seconds],
   ['tokens', 'tokens', 'of all attempts, read and written', ({tokens, tokens_unknown}) => amount(tokens, tokens_unknown, count), ({tokens, tokens_unknown}) => (tokens_unknown ? null : tokens)],
   ['cost', 'cost', 'of all attempts', ({usd, usd_unknown}) => amount(usd, usd_unknown, money), ({usd, usd_unknown}) => (usd_unknown ? null : usd)],
-  ['turn', 'a turn', 'half of the turns took no longer, and 95 of 100: the model’s answer', ({p50, p95}) => (p50 === null ? 'unknown' : `${duration(p50).replace(/ s$/, '')} / ${duration(p95)}`), ({p50}) => p50],
+  ['turn', 'a turn', 'half of the turns took no longer, and 95 of 100: the model’s answer', ({p50, p95}) => (p50 === null ? 'unknown' : `${p95 < 60 ? turnTime(p50).replace(/ s$/, '') : turnTime(p50)} / ${turnTime(p95)}`), ({p50}) => p50],
 ];
 
 // What a figure was before, and by how much it changed: a count in tasks, everything else in percent.

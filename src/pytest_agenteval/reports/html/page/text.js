@@ -65,6 +65,12 @@ function duration(seconds) {
   return hours ? `${hours} h ${String(minutes).padStart(2, '0')} min` : `${minutes} min ${String(whole % 60).padStart(2, '0')} s`;
 }
 
+// Times of turns stand below each other: one unit, and two digits.
+function turnTime(seconds) {
+  if (seconds === null || seconds === undefined || seconds >= 60) return duration(seconds);
+  return `${fixed(seconds, seconds >= 9.95 ? 0 : seconds >= 0.995 ? 1 : seconds >= 0.0995 ? 2 : 3)} s`;
+}
+
 // A share is 100 % or 0 % only where it is all or none.
 const percent = (share) => `${Math.round(100 * figure(share))} %`;
 
