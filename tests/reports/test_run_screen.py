@@ -83,6 +83,27 @@ def test_names_are_whole_and_lines_fit(runs: Mapping[str, Run], name: str, width
     assert all(line.startswith(("run: ", "next: ", "or: ")) or line.strip(" ,") in buckets for line in wide)
 
 
+def test_models_of_a_suite_are_a_table_with_the_best_first(tmp_path: Path) -> None:
+    """Which is worth its money is seen at once; where a trial is in no average, its count never gives way."""
+    scores = {"claude": (0.5, 0.5), "gpt": (1.0, 0.5)}
+    trials = [
+        trial("", 1, score, key=key(f"t{at}", model=model))
+        for model, given in scores.items()
+        for at, score in enumerate(given)
+    ]
+
+    def rows(run: Run, width: int) -> list[list[str]]:
+        lines = [line.text.split() for line in screen_lines(view_of(run), width, -1, PARTS)]
+        return [words for words in lines if words[0] in ("s", *scores)]
+
+    whole = store_run(tmp_path / "whole", trials)
+    assert [words[:2] for words in rows(whole, 100)] == [["s", "score"], ["gpt", "0.75"], ["claude", "0.50"]]
+    assert "trials" in rows(whole, 100)[0]
+    assert "trials" not in rows(whole, 30)[0]
+    broken = store_run(tmp_path / "broken", [*trials, trial("", 1, None, key=key("t2", model="gpt"))])
+    assert "trials" in rows(broken, 30)[0]
+
+
 def test_large_buckets_with_misses_are_always_there_and_small_ones_while_worst(tmp_path: Path) -> None:
     """Eight small ones are worse than a large one: it is named all the same; the others are counted."""
     buckets = {**{f"small_{at}": 1 for at in range(8)}, "large": 10, "fine": 5}

@@ -94,7 +94,8 @@ def summary_markdown(
     ``totals`` are the results of benchmarks, ``footer`` those of gates: a paragraph for each line. The
     verdict of ``comparison`` comes first, then ``side_verdicts``: which model or variant beats which.
     """
-    table = markdown_rows(_suites(view, suite_columns(view)).rows)
+    best = view.best_first
+    table = markdown_rows(_suites(best, suite_columns(best)).rows)
     verdict = [] if comparison is None else [comparison_markdown(comparison).rstrip("\n")]
     beats = ["\n".join(f"- {escape_markdown(text, MOST_VERDICT)}" for text in side_verdicts)]
     # Of calibrations alone there is nothing to add up.
@@ -336,11 +337,12 @@ def comment_markdown(
     took = comparison_texts(comparison) if comparison is not None else []
     if view.resources is not None:
         parts.append(_plain(", ".join(took or figure_texts(view.resources))))
-    columns = [column for column in suite_columns(view) if column.title in COLUMNS]
+    best = view.best_first
+    columns = [column for column in suite_columns(best) if column.title in COLUMNS]
     if comparison is not None and view.suites:
-        before = zip(*(_before(suite, comparison) for suite in view.suites), strict=True)
+        before = zip(*(_before(suite, comparison) for suite in best.suites), strict=True)
         columns[1:1] = map(TableColumn, ("before", "change", "verdict"), before)
-    table = markdown_rows(_suites(view, columns).rows[: 1 + MOST_SUITES])
+    table = markdown_rows(_suites(best, columns).rows[: 1 + MOST_SUITES])
     remaining = len(view.suites) - MOST_SUITES
     parts.append(f"{table}\n\nand {pluralize(remaining, 'more suite')}" if remaining > 0 else table)
     # Of the remarks only the first, which says who acted: a comment has less room than a page.

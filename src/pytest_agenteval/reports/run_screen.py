@@ -7,7 +7,7 @@ replace the worst. With -q only suites, the model that an agent chose by itself,
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from pytest_agenteval.records.explanation import (
     UnrecordedCall,
@@ -30,15 +30,18 @@ from pytest_agenteval.reports.suite_tables import (
     even_marks,
     remarks_on_all,
     suite_cells,
+    suite_columns,
     suite_table,
     worst_buckets,
 )
-from pytest_agenteval.reports.tables import table_lines
+from pytest_agenteval.reports.tables import ReportTable, TableColumn, body_lines, table_lines
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.formatting import (
     BETWEEN,
     INDENT,
+    MOST_NAME,
+    NOT_KNOWN,
     Style,
     StyledLine,
     cell_width,
@@ -242,7 +245,7 @@ def screen_lines(
     """Give a run in brief (verbosity 0), with all buckets (from 1), or suites and warnings (below 0)."""
     parts, width = parts or ScreenParts(place=view.path), clamp_width(width)
     remarks = remarks_on_all(view) if verbosity >= 0 else brief_remarks(view)
-    rows = [StyledLine(line, "bold") for line in fold_rows(list(suite_cells(view)), width)]
+    rows = _suite_rows(view, width)
     # Of calibrations alone there is nothing to add up.
     own = figure_texts(view.resources) if view.resources and view.suites else ()
     took = flow(parts.took or own, width, between=GAP)
@@ -266,6 +269,32 @@ def screen_lines(
     for block in filter(None, [*blocks, end]):
         lines += [EMPTY, *block] if lines and verbosity >= 0 else block
     return lines
+
+
+def _suite_rows(view: RunView, width: int) -> list[StyledLine]:
+    """Give a line for each suite or, where a suite has several models or prompts, a table: the best first."""
+    groups = Counter(suite.suite for suite in view.suites)
+    if max(groups.values(), default=0) < LEAST_COMPARED:
+        return [StyledLine(line, "bold") for line in fold_rows(list(suite_cells(view)), width)]
+    best, is_one = view.best_first, len(groups) == 1
+    names = tuple(suite.who if is_one else view.label(suite) for suite in best.suites)
+    # Nothing is left out of an average unseen.
+    whole = all(not suite.total.errors and not suite.total.not_run for suite in best.suites)
+    spare = SPARE if whole else {**SPARE, "trials": 0}
+    columns = [
+        TableColumn(title, cells, spare.get(title, 0))
+        for title, cells, _ in suite_columns(best)
+        if title != "95 %" or any(cell != NOT_KNOWN for cell in cells)
+    ]
+    head = one_line(best.suites[0].suite, MOST_NAME) if is_one else "suite"
+    return list(body_lines(ReportTable("", head, names, (tuple(columns),), names_beside=True), width, ""))
+
+
+LEAST_COMPARED = 2
+"""Models or prompts of one suite from which on their figures stand below each other."""
+
+SPARE: Mapping[str, int] = {"trials": 1, "agents": 2, "tokens": 3, "turn p50/p95": 4, "95 %": 5, "cost": 6}
+"""Columns that a narrow terminal leaves out, those with the lowest number first."""
 
 
 def fold_rows(rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:

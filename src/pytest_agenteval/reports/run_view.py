@@ -167,6 +167,13 @@ class RunView(FrozenValue, frozen=True):
         """Name a suite of this run, with its model where the run has several."""
         return suite_label(suite, self.suites)
 
+    @property
+    def best_first(self) -> RunView:
+        """The same run, with the models and prompts of each suite in the order of their scores."""
+        order = {name: at for at, name in enumerate(dict.fromkeys(suite.suite for suite in self.suites))}
+        suites = sorted(self.suites, key=lambda each: (order[each.suite], -(each.total.score or 0)))
+        return replace(self, suites=tuple(suites))
+
 
 def suite_label(suite: SuiteView, suites: Sequence[SuiteView]) -> str:
     """Name one of these suites, with its model where they have several."""
