@@ -15,6 +15,7 @@ import pytest
 from pytest_agenteval.cli.main import main
 from pytest_agenteval.records.transcript import Figure, format_cost, format_tokens
 from pytest_agenteval.reports.comparison_text import format_change, format_p
+from pytest_agenteval.reports.resource_text import cost_cell
 from pytest_agenteval.text.formatting import (
     NOT_KNOWN,
     ending_word,
@@ -87,7 +88,7 @@ def check_run_screens(name: str, document: Json, markdown: str) -> None:
     (total,) = document["totals"]
     short, whole, quiet = (printed("report", name, *more) for more in ((), ("-v",), ("-q",)))
     for text in (short, whole, quiet):
-        _check_head(text, total, cells.suite_lines(labels, [row for _, row in rows]))
+        _check_head(text, total, labels, rows)
     _check_whole(whole, document, rows)
     _check_worst(short, dict(zip(labels, (row for _, row in rows), strict=True)))
     _check_run_markdown(markdown, document, rows, labels)
@@ -113,15 +114,32 @@ def _labels(document: Json, rows: Sequence[SuiteRow]) -> list[str]:
     ]
 
 
-def _check_head(text: str, total: Json, rows: Sequence[Row]) -> None:
+def _check_head(text: str, total: Json, labels: Sequence[str], rows: Sequence[SuiteRow]) -> None:
     (head,) = (block for block in blocks(text.splitlines()) if any(map(_is_took, block)))
     head = head[next(at for at, line in enumerate(head) if _is_took(line)) :]
     took = one_space(" ".join(cells.took_texts(total)))
     assert one_space(" ".join(head)).startswith(took), (head[0], took)
-    found = folded_rows(head)
-    for row in rows:
-        assert found.count(row_text(row)) == sum(each == row for each in rows), (row_text(row), found)
-    assert sum(bool(re.search(r"\d of \d+ trials?\b", line)) for line in found) == len(rows)
+    totals, suites = [row for _, row in rows], [suite for suite, _ in rows]
+    if len(set(suites)) < len(suites):
+        check_table(_models_table(labels, rows), head)
+        return
+    lines, found = cells.suite_lines(labels, totals), folded_rows(head)
+    for row in lines:
+        assert found.count(row_text(row)) == sum(each == row for each in lines), (row_text(row), found)
+    assert sum(bool(re.search(r"\d of \d+ trials?\b", line)) for line in found) == len(lines)
+
+
+def _models_table(labels: Sequence[str], rows: Sequence[SuiteRow]) -> Table:
+    """Give the table of suites of which one has several models: of a single suite by their names alone."""
+    titles, lines = cells.suites_table(labels, [row for _, row in rows])
+    (suite, *others) = dict.fromkeys(cells.name_of(suite) for suite, _ in rows)
+    if not others:
+        titles = (suite, *titles[1:])
+        lines = tuple(line._replace(name=line.name.removeprefix(f"{suite}[")[:-1]) for line in lines)
+    if all(line.cells[1] == NOT_KNOWN for line in lines):
+        titles = (titles[0], titles[1], *titles[3:])
+        lines = tuple(line._replace(cells=(line.cells[0], *line.cells[2:])) for line in lines)
+    return Table(titles, lines)
 
 
 def _is_took(line: str) -> bool:
@@ -412,7 +430,7 @@ def _listed_cells(figures: Json, head: str) -> Iterator[str]:
         yield cells.interval(figures)
     yield f"{figures['averaged']:,} of {figures['planned']:,}"
     if " cost " in head:
-        yield format_cost(cells.cost_of(spent)) if took else NOT_KNOWN
+        yield cost_cell(cells.cost_of(spent)) if took else NOT_KNOWN
     if " turn p50/p95 " in head:
         yield NOT_KNOWN if spent["turn_p95"] is None else cells.turns(spent) or NOT_KNOWN
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 from pytest_agenteval.compare.resource_figures import TurnTimes
 from pytest_agenteval.records.plan import own_label
 from pytest_agenteval.records.transcript import Figure, format_cost, format_seconds, format_tokens
-from pytest_agenteval.reports.resource_text import turn_cell
+from pytest_agenteval.reports.resource_text import cost_cell, tokens_cell, turn_cell
 from pytest_agenteval.text.formatting import (
     MOST_NAME,
     NOT_KNOWN,
@@ -156,12 +156,18 @@ def _bucket_cells(figures: Json, k: int) -> tuple[str, ...]:
 
 
 def suites_table(labels: Sequence[str], rows: Sequence[Json]) -> Table:
-    """Give the table of all suites of a run, as Markdown has it."""
+    """Give the table of all suites of a run: the models of each in the order of their scores."""
+    names = list(dict.fromkeys(label.partition("[")[0] for label in labels))
+    pairs = sorted(
+        zip(labels, rows, strict=True),
+        key=lambda each: (names.index(each[0].partition("[")[0]), -(each[1]["all"]["score"] or 0)),
+    )
+    labels, rows = [label for label, _ in pairs], [row for _, row in pairs]
     totals = [row["all"] for row in rows]
     titles = ["suite", "score", "95 %", "tasks passed", "trials", "agents"]
     columns = [[score(all_), interval(all_), passed_of(all_), trials(all_)] for all_ in totals]
     for cells, all_ in zip(columns, totals, strict=True):
-        cells.append(format_seconds(time_of(all_["spent"])))
+        cells.append(known(time_of(all_["spent"])))
     for more, texts in _optional_columns(totals):
         titles.append(more)
         for cells, text in zip(columns, texts, strict=True):
@@ -173,8 +179,8 @@ def _optional_columns(totals: Sequence[Json]) -> Iterator[tuple[str, list[str]]]
     """Give columns that are there only where one of the suites has something in it."""
     spent = [all_["spent"] for all_ in totals]
     if any(tokens_of(each) or cost_of(each) for each in spent):
-        yield "tokens", [format_tokens(tokens_of(each)) for each in spent]
-        yield "cost", [format_cost(cost_of(each)) for each in spent]
+        yield "tokens", [tokens_cell(tokens_of(each)) for each in spent]
+        yield "cost", [cost_cell(cost_of(each)) for each in spent]
     if any(map(turns, spent)):
         yield "turn p50/p95", list(map(turns, spent))
 
@@ -192,9 +198,11 @@ def suite_lines(labels: Sequence[str], rows: Sequence[Json]) -> list[Row]:
         cells.append(f"{trials(all_)} {plural_of(all_['planned'], 'trial')}")
         if len(rows) > 1:
             cells.append(f"agents {known(time_of(all_['spent']))}")
-            # Where no suite cost anything, the line above says so.
-            shown = ("tokens", "cost") if any(cost_of(each["spent"]) for each in totals) else ("tokens",)
-            cells += [texts[at] for title, texts in beside.items() if title in shown]
+            if "tokens" in beside:
+                cells.append(format_tokens(tokens_of(all_["spent"])))
+                # Where no suite cost anything, the line above says so.
+                costs = any(cost_of(each["spent"]) for each in totals)
+                cells += [format_cost(cost_of(all_["spent"]))] if costs else []
             turn = beside.get("turn p50/p95", [""] * len(rows))[at]
             cells.append(f"turn {turn}" if turn else "")
         lines.append(Row(label, tuple(filter(None, cells))))
@@ -215,7 +223,7 @@ def sides_table(standings: Sequence[tuple[str, Json]]) -> Table:
     for label, figures in ordered:
         spent = figures["spent"]
         cells = [score(figures), interval(figures), passed_of(figures), trials(figures)]
-        cells += [format_tokens(tokens_of(spent)), format_cost(cost_of(spent))]
+        cells += [tokens_cell(tokens_of(spent)), cost_cell(cost_of(spent))]
         cells += [known(wall_of(spent), NOT_KNOWN), *([turns(spent) or NOT_KNOWN] if has_turns else [])]
         rows.append(Row(label, tuple(cells)))
     return Table((*titles, *(["turn p50/p95"] if has_turns else [])), tuple(rows))

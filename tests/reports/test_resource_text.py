@@ -45,14 +45,14 @@ def test_what_is_unknown_says_so_and_what_nobody_took_is_left_out() -> None:
     ("p50", "p95", "text"),
     [
         (0.004, 0.5, ""),
-        (0.02, 0.0994, "20/99 ms"),
+        (0.02, 0.0994, "0.020/0.099 s"),
         (0.161, 0.19, "0.16/0.19 s"),
-        (0.5, 12.3, "0.5/12.3 s"),
+        (0.5, 12.3, "0.50/12 s"),
         (3.0, 75.0, "3.0 s / 1 min 15 s"),
     ],
 )
 def test_a_turn_is_written_with_digits_that_tell(p50: float, p95: float, text: str) -> None:
-    """Replies of recordings, of which half take a few milliseconds, are not told as a model's."""
+    """In one unit, for they stand below each other; replies of recordings are not told as a model's."""
     assert turn_cell(TurnTimes(9, 0, p50, p95)) == text
 
 

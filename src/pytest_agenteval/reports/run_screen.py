@@ -277,7 +277,7 @@ def _suite_rows(view: RunView, width: int) -> list[StyledLine]:
     if max(groups.values(), default=0) < LEAST_COMPARED:
         return [StyledLine(line, "bold") for line in fold_rows(list(suite_cells(view)), width)]
     best, is_one = view.best_first, len(groups) == 1
-    names = tuple(suite.who if is_one else view.label(suite) for suite in best.suites)
+    names = tuple(one_line(suite.who, MOST_NAME) if is_one else view.label(suite) for suite in best.suites)
     # Nothing is left out of an average unseen.
     whole = all(not suite.total.errors and not suite.total.not_run for suite in best.suites)
     spare = SPARE if whole else {**SPARE, "trials": 0}

@@ -179,7 +179,7 @@ def suite_columns(view: RunView) -> list[TableColumn]:
         TableColumn("95 %", tuple(interval_cell(total) for total in totals)),
         TableColumn("tasks passed", tuple(tasks_passed(total) for total in totals)),
         TableColumn("trials", tuple(trials_cell(total) for total in totals)),
-        TableColumn("agents", tuple(format_seconds(total.spent.seconds) for total in totals)),
+        TableColumn("agents", tuple(_or_unknown(total.spent.seconds) for total in totals)),
     ]
     if any(total.spent.tokens or total.spent.cost for total in totals):
         spent = [total.spent for total in totals]
