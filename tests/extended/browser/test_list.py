@@ -8,11 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.records.transcript import Figure, Message, Transcript, Usage, format_cost
+from pytest_agenteval.compare.pairing import compared_run
+from pytest_agenteval.records.transcript import (
+    Figure,
+    Message,
+    Transcript,
+    Usage,
+    format_cost,
+    format_seconds,
+)
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.text.formatting import format_figure
 from tests.extended.browser.sample_reports import TASKS, write
 from tests.extended.browser.visit import PHONE, TALL, WIDE, Visit
+from tests.reports import odd_runs
 from tests.reports.runs import store_run, trial
 
 Open = Callable[..., Visit]
@@ -163,6 +172,17 @@ def test_a_cost_that_nobody_knows_is_not_0(visit: Open, eighths: Path) -> None:
     assert costs[:2] == [format_cost(Figure(1.125))] * 2
     assert costs[2:4] == [format_cost(Figure(0.03125))] * 2
     assert costs[-3:] == ["cost unknown"] * 3
+
+
+def test_time_of_which_a_part_is_unknown_says_so(visit: Open, tmp_path: Path) -> None:
+    """An attempt of which a process died took time, and nobody knows how much: as on the terminal."""
+    run = odd_runs.resumed(tmp_path / "runs")
+    seconds = compared_run(run).resources.seconds
+    assert seconds.unknown > 0
+    seen = visit(write(tmp_path, run))
+    strip = "document.querySelectorAll('.strip-of-figures dd')"
+    texts = seen.get(f"[...{strip}].map(each => each.textContent.trim())")
+    assert format_seconds(seconds) in texts
 
 
 def test_a_command_that_is_copied_does_nothing_else(visit: Open, eighths: Path) -> None:

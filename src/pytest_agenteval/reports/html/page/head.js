@@ -40,13 +40,14 @@ function Headline() {
 
 // ---- what each side took
 
+const figureColumn = (key, write) => [(figures) => partlyKnown(figures, key, write), (figures) => whollyKnown(figures, key)];
 // What a column shows of a side's figures; `number` is what a change is taken of, null where a part is unknown.
 const FIGURES = [
   ['passed', 'passed', 'tasks that passed, of those that could be decided; where several models have rows of their own, each task with each of them', (all) => `${count(all.tasks_passed)} of ${hasLanes() ? count(all.tasks_decided) : plural(all.tasks_decided, 'task')}`, (all) => all.tasks_passed],
-  ['wall', 'wall', 'elapsed time from the first trial to the last', ({wall}) => duration(wall), ({wall}) => wall],
-  ['time', 'agents’ time', 'the sum of what the agents of all trials took: more than the wall where trials run side by side', ({seconds}) => duration(seconds), ({seconds}) => seconds],
-  ['tokens', 'tokens', 'of all attempts, read and written', ({tokens, tokens_unknown}) => amount(tokens, tokens_unknown, count), ({tokens, tokens_unknown}) => (tokens_unknown ? null : tokens)],
-  ['cost', 'cost', 'of all attempts', ({usd, usd_unknown}) => amount(usd, usd_unknown, money), ({usd, usd_unknown}) => (usd_unknown ? null : usd)],
+  ['wall', 'wall', 'elapsed time from the first trial to the last', ...figureColumn('wall', duration)],
+  ['time', 'agents’ time', 'the sum of what the agents of all trials took: more than the wall where trials run side by side', ...figureColumn('seconds', duration)],
+  ['tokens', 'tokens', 'of all attempts, read and written', ...figureColumn('tokens', count)],
+  ['cost', 'cost', 'of all attempts', ...figureColumn('usd', money)],
   ['turn', 'a turn', 'half of the turns took no longer, and 95 of 100: the model’s answer', ({p50, p95}) => (p50 === null ? 'unknown' : `${p95 < 60 ? turnTime(p50).replace(/ s$/, '') : turnTime(p50)} / ${turnTime(p95)}`), ({p50}) => p50],
 ];
 

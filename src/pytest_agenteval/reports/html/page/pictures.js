@@ -107,6 +107,7 @@ const namesOf = (sides) => sides.map(({label}) => label).join(', ').replace(/, (
 // ---- score against cost, tokens or time
 
 // What scores are set against, by its name in the figures. Trials share their wall time; of all else each has a part.
+// A side of which a part is unknown has no place on the axis.
 const MEASURES = {
   __proto__: null,
   usd: {words: 'cost', text: money, tick: (usd) => `$${Number(usd.toPrecision(2))}`},
@@ -117,9 +118,7 @@ const MEASURES = {
 const ROOM = {left: 40, right: 16, top: 12, bottom: 40};
 
 const trialsOf = ({trials, errored}) => trials + errored;
-// A sum of which a part is unknown has no place on the axis.
-const measured = (key, side) => (side[`${key}_unknown`] ? null : side[key] ?? null);
-const measuredText = (key, side) => amount(side[key], side[`${key}_unknown`], MEASURES[key].text);
+const measuredText = (key, side) => partlyKnown(side, key, MEASURES[key].text);
 
 // What no other side beats: it scores higher than all that took no more.
 function efficientOf(points) {
@@ -187,17 +186,17 @@ function drawScores(points, efficient, measure, title, width, at) {
 
 class ScoreAgainst extends Component {
   render({sides}, {chosen}) {
-    const offered = Object.keys(MEASURES).filter((key) => sides.some((side) => measured(key, side) > 0));
+    const offered = Object.keys(MEASURES).filter((key) => sides.some((side) => whollyKnown(side, key) > 0));
     const scored = sides.filter(({score}) => score !== null), unscored = sides.filter(({score}) => score === null);
     if (!scored.length || !offered.length) return html`<p class="dim">${scored.length ? 'Cost, tokens and time are 0 or unknown: there is nothing to set scores against.' : 'No side has a score.'}</p>`;
     // Tokens where the cost of some side is unknown, for one does not choose what one cannot see.
-    const whole = offered.filter((key) => sides.every((side) => measured(key, side) !== null)), first = whole.find((key) => key !== 'seconds') ?? whole[0] ?? offered[0];
+    const whole = offered.filter((key) => sides.every((side) => whollyKnown(side, key) !== null)), first = whole.find((key) => key !== 'seconds') ?? whole[0] ?? offered[0];
     const key = offered.includes(chosen) ? chosen : first, measure = MEASURES[key];
     // Sides with other numbers of trials are compared by what one trial took.
     const each = !measure.isShared && new Set(sides.map(trialsOf)).size > 1, title = each ? `${measure.words} of a trial` : measure.words;
-    const known = scored.filter((side) => measured(key, side) !== null), unknown = scored.filter((side) => measured(key, side) === null);
+    const known = scored.filter((side) => whollyKnown(side, key) !== null), unknown = scored.filter((side) => whollyKnown(side, key) === null);
     const points = known.map((side) => ({...side, x: each ? side[key] / trialsOf(side) : side[key]})), efficient = efficientOf(points);
-    const several = new Set(efficient.map(({x, score}) => `${x} ${score}`)).size > 1, unpriced = sides.filter((side) => measured('usd', side) === null);
+    const several = new Set(efficient.map(({x, score}) => `${x} ${score}`)).size > 1, unpriced = sides.filter((side) => whollyKnown(side, 'usd') === null);
     const words = (point) => html`<b>${point.name}</b> score ${figure(point.score)}${point.mark}${point.low !== null && ` (${interval(point.low, point.high)})`}, ${measure.text(point.x)}
       ${each && html` a trial, ${measure.text(point[key])} for ${plural(trialsOf(point), 'trial')}`}${several && efficient.includes(point) && ': no side scores higher for less'}`;
     return html`<figure class="figure score-against">

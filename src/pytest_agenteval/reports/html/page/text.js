@@ -102,3 +102,7 @@ function amount(known, unknown, write) {
   if (known === null || known === undefined || (unknown && !known)) return 'unknown';
   return unknown ? `${write(known)} + unknown` : write(known);
 }
+
+// One of a side's figures in words, and as a number: null where a part of it is unknown.
+const partlyKnown = (figures, key, write) => amount(figures[key], figures[`${key}_unknown`], write);
+const whollyKnown = (figures, key) => (figures[`${key}_unknown`] ? null : figures[key] ?? null);
