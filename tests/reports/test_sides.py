@@ -175,6 +175,16 @@ def test_what_is_not_compared_is_said(store: Callable[..., Run], tmp_path: Path)
     assert "no task in common that can be compared: A or C" in verdict_sentences(sides_of(apart))
 
 
+def test_many_sides_are_compared_with_the_first_alone_and_that_is_said(store: Callable[..., Run]) -> None:
+    """Of nine sides no other pair has a verdict, and nobody takes that for a tie."""
+    run = store(by_model(**{f"m{at}": 0.1 + 0.1 * (at == 8) for at in range(9)}))
+    assert verdict_sentences(sides_of([run])) == [
+        "m8 beats m0 (0.21 to 0.11, p <0.001)",
+        f"every trial scored the same: {', '.join(f'm0 or m{at}' for at in range(1, 8))}",
+        "of 9 sides, each is compared with m0 alone",
+    ]
+
+
 def test_letters_are_explained_where_no_table_names_the_sides(
     store: Callable[..., Run], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

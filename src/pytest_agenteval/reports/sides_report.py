@@ -12,7 +12,7 @@ from pytest_agenteval.reports.comparison_text import bucket_name, format_p
 from pytest_agenteval.reports.page_index import side_figures
 from pytest_agenteval.reports.resource_text import cost_cell, tokens_cell, turn_cell, wall_cell
 from pytest_agenteval.reports.run_view import SuiteView
-from pytest_agenteval.reports.sides import Lane, Side, Sides
+from pytest_agenteval.reports.sides import MOST_COMPARED, Lane, Side, Sides
 from pytest_agenteval.reports.suite_tables import (
     interval_cell,
     judge_caveat,
@@ -199,8 +199,12 @@ def _open_words(change: Change) -> str:
 
 def _gaps(sides: Sides, lane: Lane, compared: Mapping[tuple[int, int], SuiteComparison]) -> Iterator[str]:
     """Say which sides and pairs of a suite cannot be compared, and which on some of their tasks alone."""
+    many = len(sides) > MOST_COMPARED
+    if many:
+        yield f"of {len(sides)} sides, each is compared with {sides.sides[0].label} alone"
     if not compared:
-        yield "no two sides have a task in common that can be compared"
+        which = f"no side and {sides.sides[0].label}" if many else "no two sides"
+        yield f"{which} have a task in common that can be compared"
         return
     pairs = [pair for pair in sides.pairs if lane.has(pair)]
     reached = {at for pair in compared for at in pair}
