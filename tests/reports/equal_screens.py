@@ -338,13 +338,14 @@ def _check_changes(suite: Json, lines: Sequence[str], at: int) -> int:
     for each in shown:
         change = [str(each["tasks"]), format_figure(each["old"]), format_figure(each["new"])]
         change += [format_change(each["new"] - each["old"])]
-        change += [format_p(each["p"]) if each["testable"] else NOT_KNOWN, _verdict(each)]
+        change += [format_p(each["p"]) if each["testable"] else NOT_KNOWN, verdict_words(each)]
         rows.append(Row(one_line(each["name"], 200) or "(no bucket)", tuple(change)))
     titles = ("bucket", "tasks", "old", "new", "change", "p", "verdict")
     return check_table(Table(titles, tuple(rows)), lines, at)
 
 
-def _verdict(change: Json) -> str:
+def verdict_words(change: Json) -> str:
+    """Write a verdict, a dash where none is possible."""
     if change["verdict"] in ("better", "worse"):
         these = " on this task" if change["tasks"] == 1 else " on these tasks"
         return f"{change['verdict']}{these if change['of_these_tasks'] else ''}"

@@ -129,6 +129,19 @@ def free(root: Path) -> Run:
     return store_run(root, trials, models=(CLAUDE,), ended_at="2026-11-21T10:30:17.500+00:00")
 
 
+def halves(root: Path) -> Run:
+    """Give times that lie between two figures: half of the turns took 62.5 ms, and all agents 62.5 s."""
+    usage = Usage(1, 1, cost_usd=0.03125, asks=1, attempts=1)
+    asks = [Ask(1, 0.0, seconds, usage) for seconds in (0.062, 0.063)]
+    began = "2026-11-21T09:30:15.000+00:00"
+    took = {"seconds": 31.25, "wall_seconds": 62.5, "started_at": began}
+    trials = [
+        trial("", 1, 0.625, key=key(f"t{at}", model="claude"), transcript=Transcript((), (), (ask,)), **took)
+        for at, ask in enumerate(asks)
+    ]
+    return store_run(root, trials, models=(CLAUDE,), ended_at="2026-11-21T09:31:17.500+00:00")
+
+
 def mixed(root: Path) -> Run:
     """Give the run whose figures other tests work out by hand."""
     return store_run(root, MIXED, PLANNED)
@@ -282,8 +295,8 @@ def stored(folder: Path) -> Callable[[Path], Run]:
 
 def _named() -> Iterator[tuple[str, Callable[[Path], Run]]]:
     makers = (
-        hostile, hostile_models, markup, eighths, unknown, free, mixed, planned_only, empty, all_errored,
-        own_models, labelled, killed, resumed, regraded, reused, merged, side_by_side,
+        hostile, hostile_models, markup, eighths, unknown, free, halves, mixed, planned_only, empty,
+        all_errored, own_models, labelled, killed, resumed, regraded, reused, merged, side_by_side,
     )  # fmt: skip
     yield from ((make.__name__, make) for make in makers)
     for change in (_flip, _double, _lose_transcripts, _lose_header):

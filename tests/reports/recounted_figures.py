@@ -152,10 +152,11 @@ def _check_turns(spent: Json, trials: Sequence[Json]) -> None:
     assert spent["turns"] >= len(known)
     is_known = known and None not in times
     for name, share in (("turn_p50", 0.5), ("turn_p95", 0.95)):
-        assert same(spent[name], _quantile(known, share) if is_known else None)
+        assert same(spent[name], quantile(known, share) if is_known else None)
 
 
-def _quantile(ordered: Sequence[float], share: float) -> float:
+def quantile(ordered: Sequence[float], share: float) -> float:
+    """Give the time that this share of the ordered times does not exceed, linear between two of them."""
     at = share * (len(ordered) - 1)
     low, high = ordered[math.floor(at)], ordered[math.ceil(at)]
     return low + (high - low) * (at - math.floor(at))

@@ -423,5 +423,6 @@ def cause_json(cause: Cause) -> dict[str, Any]:
         "tasks": cause.tasks,
         "sides": list(map(len, cause.sides)),
         "traceback": cause.traceback,
-        "worst": {"side": side, "trial": trial_name(worst.key), "score": worst.score},
+        # Named as the document's trials are, and without a score where they have none.
+        "worst": {"side": side, "trial": worst.key.label, "score": worst.score if worst.averaged else None},
     }

@@ -48,15 +48,23 @@ const FIGURES = [
   ['time', 'agents’ time', 'the sum of what the agents of all trials took: more than the wall where trials run side by side', ...figureColumn('seconds', duration)],
   ['tokens', 'tokens', 'of all attempts, read and written', ...figureColumn('tokens', count)],
   ['cost', 'cost', 'of all attempts', ...figureColumn('usd', money)],
-  ['turn', 'a turn', 'half of the turns took no longer, and 95 of 100: the model’s answer', ({p50, p95}) => (p50 === null ? 'unknown' : `${p95 < 60 ? turnTime(p50).replace(/ s$/, '') : turnTime(p50)} / ${turnTime(p95)}`), ({p50}) => p50],
+  ['turn', 'a turn', 'half of the turns took no longer, and 95 of 100: the model’s answer', turnTimes, ({p50}) => p50],
 ];
 
-// What a figure was before, and by how much it changed: a count in tasks, everything else in percent.
-function difference(key, now, before, was) {
-  if (now === null || before === null || now === undefined || before === undefined) return `was ${was}`;
-  if (now === before) return 'as before';
-  const share = before ? Math.round(Math.abs(now / before - 1) * 100) : 0, size = key === 'passed' ? count(Math.abs(now - before)) : share && `${count(share)} %`;
-  return `${size ? `${now > before ? '+' : '−'}${size}, ` : ''}was ${was}`;
+// By how much a figure is larger or smaller, as the terminal has it: in percent, or how many times as large.
+function byHowMuch(before, now) {
+  if (!(before > 0)) return '';
+  if (now >= 10 * before) return `${count(Number(fixed(now / before, 0)))} times`;
+  const percents = (100 * (now - before)) / before, size = Math.abs(percents);
+  return `${percents < 0 ? '−' : '+'}${fixed(size, size >= 1 ? 0 : 1)} %`;
+}
+
+// What a figure was before, and by how much it changed: a count in tasks. What reads the same is as before.
+function difference(key, [now, is], [before, was]) {
+  if (is === was) return 'as before';
+  if (now === null || before === null) return `was ${was}`;
+  const size = key === 'passed' ? `${now > before ? '+' : '−'}${count(Math.abs(now - before))}` : byHowMuch(before, now);
+  return `${size && `${size}, `}was ${was}`;
 }
 
 // One side, or one before and one now: a row of figures.
@@ -65,7 +73,7 @@ function FigureStrip() {
   if (!now) return null;
   return html`<dl class="strip-of-figures">${FIGURES.map(([key, words, title, write, number]) => html`<div key=${key} title=${title}>
     <dt>${words}${key === 'turn' && html` <span class="dim">p50 / p95</span>`}</dt><dd>${write(now)}
-      ${before && html`<span class="dim"> ${difference(key, number(now), number(before), write(before))}</span>`}</dd></div>`)}</dl>`;
+      ${before && html`<span class="dim"> ${difference(key, [number(now), write(now)], [number(before), write(before)])}</span>`}</dd></div>`)}</dl>`;
 }
 
 // Of one suite the score with its interval and the verdict in words; of several the score and the change of each,

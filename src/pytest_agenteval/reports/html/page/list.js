@@ -37,16 +37,15 @@ function figureFacts(figures, change) {
     change && (change.says || change.verdict), over && `change within ${over}`, change && typeof change.p === 'number' && probability(change.p)].filter(Boolean).join(' · ');
 }
 
-// One line for a suite or bucket of one side, or of two.
+// One line for a suite or bucket of one side, or of two: what the old side alone has is shown as its own.
 function FigureRow({each, name, kind, href, current}) {
-  const side = newSide(), figures = each.sides[side], change = each.changes[side];
-  if (!figures) return null;
+  const side = newSide(), isOld = !each.sides[side], figures = isOld ? each.sides[OLD] : each.sides[side], change = isOld ? null : each.changes[side];
   const part = comparedPart(figures, change);
   return html`<li><a class="figures ${kind}" href=${href} aria-current=${current ? 'true' : undefined} title=${figureFacts(figures, change)}>
     <span class="name">${breakable(name)}${part && html`<span class="part dim"> ${part}</span>`}</span>
-    <${ScorePlot} figures=${figures} change=${change} />
+    <${ScorePlot} figures=${figures} change=${change} hollow=${isOld} />
     <span class="number">${figure(figures.score)}${figures.mark}</span>
-    ${OLD === null ? html`<span class="number dim">${figures.passed === null ? '–' : percent(figures.passed)}<span class="hidden"> pass rate</span></span>` : html`<${Verdict} change=${change} />`}
+    ${OLD === null ? html`<span class="number dim">${figures.passed === null ? '–' : percent(figures.passed)}<span class="hidden"> pass rate</span></span>` : isOld ? html`<span class="number dim">old</span>` : html`<${Verdict} change=${change} />`}
   </a></li>`;
 }
 

@@ -54,14 +54,15 @@ const short = (number) => (number === null || number === undefined ? 'unknown' :
 
 function money(usd) {
   if (usd === null || usd === undefined) return 'cost unknown';
+  if (usd > 0 && usd < 0.00005) return 'under $0.0001';
   return usd >= 1 || usd === 0 ? `$${fixed(usd, 2)}` : `$${fixed(usd, 4)}`;
 }
 
 function duration(seconds) {
   if (seconds === null || seconds === undefined) return 'unknown';
-  if (seconds < 0.1) return `${Math.round(seconds * 1000)} ms`;
+  if (seconds < 0.1) return `${fixed(seconds * 1000, 0)} ms`;
   if (seconds < 60) return `${fixed(seconds, 1)} s`;
-  const whole = Math.round(seconds), hours = Math.floor(whole / 3600), minutes = Math.floor((whole % 3600) / 60);
+  const whole = Number(fixed(seconds, 0)), hours = Math.floor(whole / 3600), minutes = Math.floor((whole % 3600) / 60);
   return hours ? `${hours} h ${String(minutes).padStart(2, '0')} min` : `${minutes} min ${String(whole % 60).padStart(2, '0')} s`;
 }
 
@@ -69,6 +70,12 @@ function duration(seconds) {
 function turnTime(seconds) {
   if (seconds === null || seconds === undefined || seconds >= 60) return duration(seconds);
   return `${fixed(seconds, seconds >= 9.95 ? 0 : seconds >= 0.995 ? 1 : seconds >= 0.0995 ? 2 : 3)} s`;
+}
+
+// Half of the turns took no longer, and 95 of 100. Replies from recordings take no time, and say nothing of a model.
+function turnTimes({p50, p95, turns_unknown: unknown}) {
+  if (p50 === null || p95 === null) return unknown ? 'unknown' : '–';
+  return p50 < 0.02 ? '–' : `${p95 < 60 ? turnTime(p50).replace(/ s$/, '') : turnTime(p50)} / ${turnTime(p95)}`;
 }
 
 // A share is 100 % or 0 % only where it is all or none.

@@ -192,7 +192,8 @@ function tapeFacts({hits = 0, misses = 0, recorded = 0} = {}) {
 
 function usageFacts(usage) {
   if (!usage || !(usage.input_tokens !== 0 || usage.output_tokens !== 0 || usage.asks !== 0)) return '';
-  if (usage.input_tokens === null || usage.output_tokens === null) return usage.partial_tokens ? `${count(usage.partial_tokens)} + unknown` : 'unknown';
+  // One reply may have only one of its two counts.
+  if (usage.input_tokens === null || usage.output_tokens === null) return amount(usage.partial_tokens || usage.input_tokens + usage.output_tokens, 1, count);
   return `${count(usage.input_tokens)} in${usage.cached_tokens ? ` (${count(usage.cached_tokens)} cached)` : ''}, ${count(usage.output_tokens)} out`;
 }
 
@@ -203,7 +204,7 @@ function Facts({trial}) {
     ['Model', [trial.model, trial.variant].filter(Boolean).join('@')], ['Agent', trial.agent], ['Suite', `${trial.suite}, ${trial.kind}`],
     ['Repetition', `${trial.repetition}${trial.attempt > 1 ? `, attempt ${trial.attempt}` : ''}`], ['Started', moment(trial.started_at)],
     ['Wall', trial.wall_seconds === null ? '' : duration(trial.wall_seconds)], ["Agent's time", duration(trial.seconds)],
-    ['Turns p50 / p95', trial.turns.p50 === null ? '' : `${duration(trial.turns.p50)} / ${duration(trial.turns.p95)}`],
+    ['Turns p50 / p95', turnTimes({...trial.turns, turns_unknown: trial.turns.unknown}).replace('–', '')],
     ['Tokens', usageFacts(trial.usage)], ['Cost', usageFacts(trial.usage) && cost(trial.usage)],
     ['Judging', usageFacts(trial.judging) && `${usageFacts(trial.judging)}, ${cost(trial.judging)}`],
     ['Tool tape', tapeFacts(trial.tool_tape)], ['Chat tape', tapeFacts(trial.chat_tape)],
