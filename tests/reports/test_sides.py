@@ -19,7 +19,7 @@ from pytest_agenteval.reports.page_index import page_index, reversed_change
 from pytest_agenteval.reports.report_files import write_report
 from pytest_agenteval.reports.report_source import report_source
 from pytest_agenteval.reports.sides import Sides, sides_of, sides_of_places
-from pytest_agenteval.reports.sides_report import sides_lines, verdict_sentences
+from pytest_agenteval.reports.sides_report import sides_lines, sides_markdown, verdict_sentences
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.errors import UsageMistake
 from tests.reports.runs import key, store_run, trial
@@ -194,6 +194,25 @@ def test_letters_are_explained_where_no_table_names_the_sides(
     out = capsys.readouterr().out
     assert out.index("B beats A") < out.index(f"A: {'a' * 30}") < out.index(f"B: {'b' * 30}")
     assert f"B: {'b' * 30}" in report_markdown(report_source([run]))
+
+
+def test_names_of_sides_stay_names_in_markdown(store: Callable[..., Run]) -> None:
+    """It is published as a comment: nobody is mentioned, nothing is linked, no element is made."""
+    names = ("@octocat", "[x](http://evil.example)", "<img src=x>", "#1", "`a|b`")
+    run = store({(name, ""): 0.1 * at for at, name in enumerate(names)})
+    for text in (sides_markdown(sides_of([run])), report_markdown(report_source([run]))):
+        plain = [name for name in names if name in text]
+        assert plain == []
+        assert "octocat" in text
+
+
+def test_sides_that_nothing_tells_apart_stand_together(store: Callable[..., Run]) -> None:
+    """Of four alike and a fifth two sentences say all that 10 pairs would."""
+    sides = sides_of([store(by_model(a=0.5, b=0.5, c=0.5, d=0.5, best=0.9))])
+    assert verdict_sentences(sides) == [
+        "best beats a, b, c and d (p <0.001)",
+        "every trial scored the same: a, b, c or d",
+    ]
 
 
 def test_verdicts_of_several_sides_share_one_level(store: Callable[..., Run]) -> None:

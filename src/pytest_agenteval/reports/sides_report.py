@@ -26,12 +26,12 @@ from pytest_agenteval.text.formatting import (
     NOT_KNOWN,
     StyledLine,
     clamp_width,
+    escape_markdown,
     first_few,
     format_figure,
     model_label,
     one_line,
     pluralize,
-    printable,
     wrapped_lines,
 )
 
@@ -59,7 +59,7 @@ def sides_lines(sides: Sides, width: int) -> Iterator[StyledLine]:
 
 def sides_markdown(sides: Sides) -> str:
     parts = [table_markdown(table) for table in sides_tables(sides)]
-    parts += ["\n".join(f"- {printable(line)}" for line in sides.legend)] if sides.legend else []
+    parts += ["\n".join(f"- {escape_markdown(line)}" for line in sides.legend)] if sides.legend else []
     return "\n\n".join(parts) + "\n"
 
 
@@ -224,13 +224,23 @@ def _gaps(sides: Sides, lane: Lane, compared: Mapping[tuple[int, int], SuiteComp
     yield from (f"{over}: {_pair_names(sides, own)}" for over, own in partial.items())
 
 
-def _pair_names(sides: Sides, pairs: Iterable[tuple[int, int]]) -> str:
-    return ", ".join(_pair_name(sides, pair) for pair in pairs)
+def _pair_names(sides: Sides, pairs: Sequence[tuple[int, int]]) -> str:
+    """Name pairs of sides: ``a or b, b or c``; sides of which all pairs are meant stand together."""
+    groups = list(_groups_of_pairs(pairs))
+    names = [_joined((sides.sides[at].label for at in group), "or") for group in groups]
+    return (", " if all(len(group) == 2 for group in groups) else "; ").join(names)
 
 
-def _pair_name(sides: Sides, pair: tuple[int, int]) -> str:
-    old, new = pair
-    return f"{sides.sides[old].label} or {sides.sides[new].label}"
+def _groups_of_pairs(pairs: Sequence[tuple[int, int]]) -> Iterator[list[int]]:
+    """Give sides of which all pairs are among these, until each pair is in some group."""
+    left, members = list(pairs), sorted({at for pair in pairs for at in pair})
+    while left:
+        group = list(left[0])
+        for at in members:
+            if at not in group and all(tuple(sorted((at, other))) in pairs for other in group):
+                group.append(at)
+        yield sorted(group)
+        left = [pair for pair in left if not set(pair) <= set(group)]
 
 
 def _bucket_sentences(sides: Sides, compared: dict[tuple[int, int], SuiteComparison]) -> list[str]:
@@ -260,10 +270,10 @@ def _scores(change: Change) -> str:
     return f"{format_figure(high)} to {format_figure(low)}"
 
 
-def _joined(texts: Iterable[str]) -> str:
+def _joined(texts: Iterable[str], word: str = "and") -> str:
     """Join texts as a sentence does: ``a, b and c``."""
     *others, last = texts
-    return f"{', '.join(others)} and {last}" if others else last
+    return f"{', '.join(others)} {word} {last}" if others else last
 
 
 def against_lines(sides: Sides, old: int, width: int, verbosity: int) -> Iterator[StyledLine]:
