@@ -188,7 +188,7 @@ class _PoolBuilder:
             return "without a task here"
         splits = {task.split, entry.split or task.split}
         # A trial counts as held out if it was then, or is now: whoever labels it looks at it.
-        if not splits <= {*self._splits}:  # held out then, or held out now: nobody looks
+        if not splits <= {*self._splits}:
             return "held out" if "held_out" in splits else "dev"
         # Where only grading failed there is an answer that can be labelled.
         if entry.ending == "errored" and entry.cause not in (UNGRADED, CRASH) and not self._errored:
