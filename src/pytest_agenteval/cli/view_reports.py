@@ -183,16 +183,17 @@ class ViewedReport:
         ``number`` is that of a search to go on with, empty for a new one. ``found`` are sides and names of
         trials; ``done`` and ``total`` say how far it is, ``unreadable`` how many trials cannot be read.
         """
-        state = None if number in self._searches else self.state()
+        search = self._searches.get(number)
+        trials = (
+            [] if search else [(name, each.run, each.entry) for name, each in self.state().trials.items()]
+        )
         with self._lock:
-            if state is not None:
-                trials = [(name, trial.run, trial.entry) for name, trial in state.trials.items()]
+            if search is None:
                 number = secrets.token_urlsafe(8)
-                self._searches[number] = TranscriptSearch(query, trials, self._texts)
+                search = self._searches[number] = TranscriptSearch(query, trials, self._texts)
                 while len(self._searches) > MOST_SEARCHES:
                     self._searches.popitem(last=False)
-            search, until = self._searches[number], time.monotonic() + SEARCH_S
-            found = list(_until(search.found(), until))
+            found = list(_until(search.found(), time.monotonic() + SEARCH_S))
         counts = {"done": search.done, "total": search.total, "unreadable": search.unreadable}
         return {"search": number, "found": found, **counts}
 
