@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.store.journal_writer import JournalWriter
 from pytest_agenteval.store.run_folder import (
     RunHeader,
     RunModel,
+    RunSuite,
     list_runs,
     new_run,
     planned_groups,
@@ -23,7 +25,7 @@ from tests.cli.viewing import side
 from tests.extended.browser.sample_reports import HOSTILE
 from tests.extended.browser.served import Served, ServedVisit, report, serving
 from tests.extended.browser.test_looks import AXE, LOOKS
-from tests.extended.browser.visit import PHONE, trial_address
+from tests.extended.browser.visit import PHONE, WIDE, trial_address
 from tests.reports.runs import CAPABILITY, RULES_MODEL, key, store_run, trial
 
 Open = Callable[..., ServedVisit]
@@ -167,6 +169,28 @@ def test_a_leaderboard_is_sorted_by_any_column(visit_served: Open, served: Serve
     assert [int(text.split()[0]) for text in seen.get(cells.format(4))] == sorted(trials)
     seen.press("Enter")
     assert seen.get(cells.format(2)) == first
+
+
+@pytest.mark.parametrize("size", [PHONE, WIDE], ids=["phone", "wide"])
+def test_names_without_a_space_are_broken_and_nothing_gets_wider(
+    visit_served: Open, tmp_path: Path, size: dict[str, int]
+) -> None:
+    """Models, suites, buckets and tasks of 300 characters: one scrolls down, and never sideways."""
+    trials = [
+        trial("a", 1, score, "b" * 300, key=TrialKey("s" * 300, "t" * 300, "card", name * 300, "", 1))
+        for name, score in (("x", 0.0), ("y", 0.5), ("z", 1.0))
+    ]
+    models = tuple(RunModel(each.key.model, each.key.model) for each in trials)
+    run = store_run(tmp_path / "runs", trials, models=models, suites=(RunSuite("s" * 300, "capability", ""),))
+    with serving(tmp_path / "runs") as served:
+        for path in ("/", report(run.folder.name), "/trend"):
+            seen = visit_served(served, "/", viewport=size)
+            seen.page.goto(served.origin + path)
+            opened(seen)
+            seen.until(
+                "document.querySelector('.parts, .row.task, svg') || document.readyState === 'complete'"
+            )
+            assert seen.get("document.scrollingElement.scrollWidth") <= size["width"], path
 
 
 @pytest.mark.posix
