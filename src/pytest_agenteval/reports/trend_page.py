@@ -75,18 +75,29 @@ def trend_page(
     names = [trend.suite for trend in trends]
     title = f"Trend of {names[0]}" if len(names) == 1 else f"Trend of {len(names)} suites"
     template = page_environment().get_template("trend.html.jinja")
-    suites = [_suite(trend, link or (lambda run: "")) for trend in trends]
     style = page_file("kit.css") + page_file("trend.css") + (page_file("served/head.css") if nav else "")
-    return template.render(title=title, suites=suites, style=style, nav=nav)
+    return template.render(
+        title=title,
+        suites=list(map(_suite, trends)),
+        style=style,
+        nav=nav,
+        link=link or (lambda run: ""),
+        figure=format_figure,
+        interval=interval_text,
+        texts=point_texts,
+        run_head=run_head,
+        bucket_name=_bucket_name,
+        change_text=_change_text,
+    )
 
 
-def _suite(trend: Trend, link: RunLink) -> Fields:
+def _suite(trend: Trend) -> Fields:
     drawn = [series for series in trend.series if series.points]
     together = [drawn] if len(drawn) <= MOST_TOGETHER else [[series] for series in drawn]
     lines = suspect_lines(trend.suspects, trend.suite, len(trend.runs), SUSPECT_COLUMNS)
     return {
         "name": trend.suite,
-        "groups": [_Group(group, trend.runs, link).fields() for group in together if group],
+        "groups": [_Group(group, trend.runs).fields() for group in together if group],
         "empty": [
             {"name": _label(series), "notes": list(absence_texts(series))}
             for series in trend.series
@@ -190,11 +201,10 @@ class _Line:
 class _Group:
     """Series of a suite that share pictures; each of their runs has a slot, the oldest first."""
 
-    def __init__(self, group: Sequence[Series], runs: Sequence[str], link: RunLink) -> None:
+    def __init__(self, group: Sequence[Series], runs: Sequence[str]) -> None:
         points = {point.run: point for series in group for point in series.points}
         self._slots = [points[run] for run in runs if run in points]
-        self._group, self._link = group, link
-        self._rows = [trend_rows(series) for series in group]
+        self._group, self._rows = group, [trend_rows(series) for series in group]
         self._main = self._lines(whole for whole, _ in self._rows)
         # What each series has of the run of a slot.
         self._spots: list[list[tuple[_Line, _Spot]]] = [[] for _ in self._slots]
@@ -205,21 +215,20 @@ class _Group:
     def fields(self) -> Fields:
         marks = [(at, mark) for at, spots in enumerate(self._spots) if (mark := _most_important(spots))]
         return {
-            "series": [(line, series) for line, series in zip(self._main, self._group, strict=True)],
+            "series": [
+                (line, series, *self._verdict(series, rows), rows[1])
+                for line, series, rows in zip(self._main, self._group, self._rows, strict=True)
+            ],
             "runs": ", ".join(filter(None, (pluralize(len(self._slots), "run"), days_text(self._slots)))),
             "lines": self._main,
             "breaks": self._breaks(),
             "marks": [(self._across(at), mark) for at, mark in marks],
-            "marks_say": ", ".join(
-                words for mark, words in MARK_WORDS.items() if mark in {each for _, each in marks}
-            ),
+            "marks_say": [words for mark, words in MARK_WORDS.items() if mark in {each for _, each in marks}],
             "ticks": [(self._across(at), *tick) for at, *tick in _ticks(self._slots)],
             "labels": _end_labels(self._main),
             "slots": list(map(self._slot, range(len(self._slots)))),
-            "verdicts": list(map(self._verdict, self._group, self._rows)),
             **self._panels(),
             "notes": list(self._notes()),
-            "tables": list(map(self._table, self._group, self._rows)),
         }
 
     def _lines(self, rows: Iterable[TrendRow | None]) -> list[_Line]:
@@ -248,13 +257,13 @@ class _Group:
         crowded = {at for one, other in pairs if other - one < BREAK_PERCENT for at in (one, other)}
         return [(at, "" if at in crowded else words) for at, words in found]
 
-    def _slot(self, at: int) -> Fields:
-        """Give what a reader sees while the mouse is above a run."""
+    def _slot(self, at: int) -> tuple[str, str]:
+        """Give a run, and what a reader sees while the mouse is above it."""
         point = self._slots[at]
         texts = [f"{run_head(point)}, {point.run}"]
         for line, spot in self._spots[at]:
             texts += [f"{line.label} {_score_text(spot.figures)}", *point_texts(spot.point)]
-        return {"says": "\n".join(texts), "href": self._link(point.run)}
+        return point.run, "\n".join(texts)
 
     def _panels(self) -> Fields:
         """Give a small picture for each bucket, what moved first; those as before apart."""
@@ -269,27 +278,18 @@ class _Group:
             panels["steady" if order[name][0] else "moved"].append((_bucket_name(name), lines))
         return panels
 
-    def _verdict(self, series: Series, rows: tuple[TrendRow, list[TrendRow]]) -> Fields:
-        """Say what the newest run changed, where a comparison supports a verdict."""
+    def _verdict(self, series: Series, rows: tuple[TrendRow, list[TrendRow]]) -> tuple[str, list[TrendRow]]:
+        """Say what the newest run changed, with the buckets that moved; empty where nothing is compared."""
         whole, buckets = rows
-        verdict: Fields = {"name": _label(series), "text": "", "kind": "", "moved": []}
         if whole.compared is None:
             broken = len(series.points) > 1 and series.points[-1].breaks_line
-            text = "No verdict: graders or tasks changed with the newest run." if broken else ""
-            return verdict | {"text": text}
+            return "No verdict: graders or tasks changed with the newest run." if broken else "", []
         tasks = pluralize(whole.compared.tasks, "task")
         alike = f", over the {tasks} that both runs have" if whole.over_other_tasks else ""
         found = f"{whole.compared.says or 'no verdict is possible'}, {_change_text(whole.compared)}{alike}"
         the = "The" if len(self._group) == 1 else "the"
-        return verdict | {
-            "text": f"{the} newest run against the one before: {found}",
-            "kind": whole.compared.verdict if whole.arrow else "",
-            "moved": [
-                (row.compared.verdict, row.arrow, _bucket_name(row.name), _change_text(row.compared))
-                for row in buckets
-                if row.compared and row.arrow
-            ],
-        }
+        moved = [row for row in buckets if row.arrow]
+        return f"{the} newest run against the one before: {found}", moved
 
     def _notes(self) -> Iterator[str]:
         """Say what changed at which run; what is the same with several models stands once."""
@@ -305,28 +305,6 @@ class _Group:
         for series in self._group:
             name = f"{_label(series)}: " if several else ""
             yield from (f"{name}{text}" for text in absence_texts(series))
-
-    def _table(self, series: Series, rows: tuple[TrendRow, list[TrendRow]]) -> Fields:
-        _, buckets = rows
-        names = [_bucket_name(row.name) for row in buckets]
-        cells = [
-            (
-                format_figure(point.total.score),
-                interval_text(point.total),
-                format_figure(point.total.pass_hat_k),
-                *(format_figure(row.scores[at]) for row in buckets),
-                "; ".join(point_texts(point)),
-            )
-            for at, point in enumerate(series.points)
-        ]
-        return {
-            "name": _label(series),
-            "heads": ["run", "started", "all", "95 %", f"pass^{series.k}", *names, "what changed"],
-            "rows": [
-                {"run": point.run, "href": self._link(point.run), "when": run_head(point), "cells": of_run}
-                for point, of_run in zip(series.points, cells, strict=True)
-            ],
-        }
 
 
 def _bucket_name(name: str) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -107,15 +107,18 @@ def change_notes(
     written to.
     """
     path, after, lines = folder / NOTES, dict[TrialKey, Note](), list[bytes]()
-    with _as_usage_mistakes(path), file_lock(path):
-        before = read_notes(folder)
-        for key, note in change(before).items():
-            after[key] = replace(note, comment=KNOWN_SECRETS.text(note.comment))
-            if after[key] != before.get(key, NO_NOTE):
-                line = {"v": VERSION, **key._asdict(), **after[key].to_json()}
-                lines.append(add_checksum(encode_line(line)))
-        if lines:
-            _append(path, b"".join(lines))
+    try:
+        with file_lock(path):
+            before = read_notes(folder)
+            for key, note in change(before).items():
+                after[key] = replace(note, comment=KNOWN_SECRETS.text(note.comment))
+                if after[key] != before.get(key, NO_NOTE):
+                    line = {"v": VERSION, **key._asdict(), **after[key].to_json()}
+                    lines.append(add_checksum(encode_line(line)))
+            if lines:
+                _append(path, b"".join(lines))
+    except OSError as refused:
+        raise UsageMistake(f"{path}: notes cannot be kept there ({refused.strerror})") from None
     return after
 
 
@@ -157,11 +160,3 @@ def _append(path: Path, lines: bytes) -> None:
     # If the process is killed meanwhile, half a line is left, and the next writer begins a new one.
     with closing(AppendedFile(path)) as file:
         file.append(lines)
-
-
-@contextmanager
-def _as_usage_mistakes(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as refused:
-        raise UsageMistake(f"{path}: notes cannot be kept there ({refused.strerror})") from None
