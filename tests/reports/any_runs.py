@@ -51,7 +51,7 @@ MODELS = (
 
 
 class Task(NamedTuple):
-    """A task of a suite, and how often it is tried."""
+    """A task of a suite, how often it is tried, and the digest of how it is graded."""
 
     suite: str
     task: str
@@ -59,6 +59,7 @@ class Task(NamedTuple):
     bucket: str
     kind: Kind
     repetitions: int
+    ruler: str = "1"
 
 
 class Design(NamedTuple):
@@ -158,7 +159,7 @@ def _trial(key: TrialKey, task: Task, attempt: int, began: datetime, chance: Ran
         "limit": "steps" if chance.random() < 0.05 else "",
         "cause": chance.choice(("provider", "fixture")) if is_errored else "",
         "tool_tape": TapeCounts(chance.randrange(3), chance.randrange(2), 0),
-        "digests": Digests(f"i {task.task}", ruler="1", prompt=key.variant),
+        "digests": Digests(f"i {task.task}", ruler=task.ruler, prompt=key.variant),
         "tags": ("slow",) if chance.random() < 0.2 else (),
     }
     return trial(task.task, key.repetition, score, task.bucket, **fields)
@@ -201,10 +202,11 @@ def _usage(chance: Random) -> Usage:
 
 
 def like(design: Design, chance: Random) -> Design:
-    """Give a design with fewer tasks, some in another bucket, perhaps with another agent."""
+    """Give a design with fewer tasks, some graded otherwise or in another bucket, perhaps another agent."""
     agent = "pkm" if chance.random() < 0.1 else "card"
     tasks = [task._replace(agent=agent) for task in design.tasks if chance.random() < 0.9]
     moved = [task._replace(bucket="moved") if chance.random() < 0.05 else task for task in tasks]
+    moved = [task._replace(ruler="2") if chance.random() < 0.1 else task for task in moved]
     return design._replace(tasks=tuple(moved or design.tasks))
 
 

@@ -293,6 +293,28 @@ def stored(folder: Path) -> Callable[[Path], Run]:
     return make
 
 
+def _spent(tokens: int, usd: float, seconds: float) -> Callable[[Path], Run]:
+    def make(root: Path) -> Run:
+        usage = Usage(tokens, 0, cost_usd=usd, asks=1, attempts=1)
+        said = Transcript(asks=(Ask(1, 0.0, seconds, usage),), usage=usage)
+        trials = [trial("", 1, at / 4, key=key(f"t{at}", model="claude"), transcript=said, seconds=seconds)
+                  for at in range(5)]  # fmt: skip
+        return store_run(root, trials, models=(CLAUDE,), ended_at=screen_runs.ENDED)
+
+    return make
+
+
+ODD_PAIRS: Mapping[str, tuple[Callable[[Path], Run], Callable[[Path], Run]]] = {
+    "little more": (_spent(100_000, 0.5, 2.0), _spent(100_400, 0.4999, 2.001)),
+    "much more": (_spent(100, 0.0001, 0.03), _spent(1_234_567, 12.5, 75.0)),
+    "from nothing": (_spent(0, 0.0, 0.0), _spent(7, 0.00001, 0.0995)),
+    "nothing in common": (mixed, eighths),
+    "nothing ended": (mixed, planned_only),
+    "known and unknown": (eighths, unknown),
+}
+"""Two runs, the old one first."""
+
+
 def _named() -> Iterator[tuple[str, Callable[[Path], Run]]]:
     makers = (
         hostile, hostile_models, markup, eighths, unknown, free, halves, mixed, planned_only, empty,

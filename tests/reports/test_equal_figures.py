@@ -11,7 +11,7 @@ from pytest_agenteval.store.run_reader import Run
 from tests.reports import screen_runs
 from tests.reports.any_runs import any_run, any_runs
 from tests.reports.equal_figures import check_reports
-from tests.reports.odd_runs import FROZEN, ODD_RUNS, OLDEST, stored
+from tests.reports.odd_runs import FROZEN, ODD_PAIRS, ODD_RUNS, OLDEST, stored
 
 
 @pytest.mark.parametrize(
@@ -51,6 +51,12 @@ def test_so_do_those_of_old_runs_beside_each_other(tmp_path: Path, folders: tupl
     """Of more than eight sides each is compared with the first alone."""
     runs = [stored(folder)(tmp_path / "runs") for folder in folders]
     assert len(check_reports([run.folder for run in runs], tmp_path)["sides"]) == len(folders)
+
+
+@pytest.mark.parametrize("name", ODD_PAIRS)
+def test_so_do_those_of_odd_pairs(tmp_path: Path, name: str) -> None:
+    """What changed by less than a percent, or thousands of times; where one side is unknown, or empty."""
+    check_reports([make(tmp_path / "runs").folder for make in ODD_PAIRS[name]], tmp_path)
 
 
 @pytest.mark.parametrize("seed", range(8))

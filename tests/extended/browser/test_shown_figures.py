@@ -17,7 +17,7 @@ from tests.extended.browser.visit import Visit
 from tests.reports.any_runs import any_run, any_runs
 from tests.reports.equal_screens import printed
 from tests.reports.html.pages import Page
-from tests.reports.odd_runs import ODD_RUNS
+from tests.reports.odd_runs import ODD_PAIRS, ODD_RUNS
 
 Open = Callable[..., Visit]
 Json = dict[str, Any]
@@ -88,6 +88,12 @@ def test_a_page_shows_the_figures_of_any_runs(visit: Open, tmp_path: Path, seed:
 def test_a_page_shows_the_figures_of_odd_runs(visit: Open, tmp_path: Path, name: str) -> None:
     """Killed, resumed, merged, damaged, old and hostile ones, and those of which little is known."""
     check_page(visit, *reported([ODD_RUNS[name](tmp_path / "runs")], tmp_path))
+
+
+@pytest.mark.parametrize("name", ODD_PAIRS)
+def test_a_page_shows_the_figures_of_odd_pairs(visit: Open, tmp_path: Path, name: str) -> None:
+    """With either as the old one."""
+    check_page(visit, *reported([make(tmp_path / "runs") for make in ODD_PAIRS[name]], tmp_path))
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 6])

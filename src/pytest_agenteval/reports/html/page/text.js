@@ -23,7 +23,7 @@ function oneLine(value, most = 300) {
 
 // As Python, which writes all other reports, rounds: of two that are equally near the even one, 0.625 to 0.62.
 function fixed(value, digits) {
-  const text = value.toFixed(digits), between = /^50*$/.test(value.toFixed(20).slice(digits - 20));
+  const text = value.toFixed(digits), between = /^50*$/.test(value.toFixed(100).slice(digits - 100));
   return between && '13579'.includes(text.at(-1)) ? (value - 0.5 / 10 ** digits).toFixed(digits) : text;
 }
 
