@@ -25,11 +25,11 @@ from pytest_agenteval.text.formatting import (
     pluralize,
 )
 from tests.reports import figure_cells as cells
+from tests.reports.equal_boards import check_boards, check_levels, markdown_lines
 from tests.reports.figure_cells import Row, Table
 from tests.reports.printed_tables import (
     blocks,
     check_table,
-    check_wide_table,
     folded_rows,
     has_markdown_table,
     markdown_tables,
@@ -78,7 +78,8 @@ def check_screens(
     if len(names) > 1:
         compared = {suite["name"] for suite in comparison["suites"]} if comparison else set()
         left = [board for board in document["boards"] if board["suite"] not in compared or board["levels"]]
-        _check_boards(report, left, several_runs=True)
+        check_boards(report, document, left, several_runs=True)
+        _check_levels(markdown, document, several_runs=True)
 
 
 def check_run_screens(name: str, document: Json, markdown: str) -> None:
@@ -92,7 +93,15 @@ def check_run_screens(name: str, document: Json, markdown: str) -> None:
     _check_whole(whole, document, rows)
     _check_worst(short, dict(zip(labels, (row for _, row in rows), strict=True)))
     _check_run_markdown(markdown, document, rows, labels)
-    _check_boards(whole, document["boards"], several_runs=False)
+    check_boards(whole, document, document["boards"], several_runs=False)
+    _check_levels(markdown, document, several_runs=False)
+
+
+def _check_levels(markdown: str, document: Json, *, several_runs: bool) -> None:
+    lines = markdown_lines(markdown)
+    for board in document["boards"]:
+        if board["levels"]:
+            check_levels(lines, document, board, several_runs=several_runs)
 
 
 SuiteRow: TypeAlias = tuple[str, Json]
@@ -199,32 +208,6 @@ def _check_run_markdown(text: str, document: Json, rows: Sequence[SuiteRow], lab
                 each = buckets[name]
                 between = cells.interval(each)
                 assert found == [cells.score(each), between, cells.passed_of(each)], name
-
-
-def _check_boards(text: str, boards: Sequence[Json], *, several_runs: bool) -> None:
-    """Boards are drawn of several runs, and of benchmarks with several models."""
-    lines = text.splitlines()
-    for board in boards:
-        if board["levels"]:
-            _check_levels(board, text)
-        elif several_runs:
-            runs = pluralize(len({row["path"] for row in board["rows"]}), "run")
-            start = lines.index(one_line(f"{board['suite']}: {runs}, best first", 160))
-            check_wide_table(cells.board_table(board), lines, start)
-
-
-def _check_levels(board: Json, text: str) -> None:
-    """A benchmark's total and the values of its groups stand in rows of their own."""
-    unmarked = [one_space(line.replace("*", "")) for line in text.splitlines()]
-    if len(board["rows"]) > 1:
-        return
-    (row,) = board["rows"]
-    for name, level in row["levels"].items():
-        ends = cells.interval(level)
-        assert f"{name} {format_figure(level['value'])} {ends} {level['tasks']}" in unmarked, name
-        for metric, each in level["metrics"].items():
-            found = f"{name} {metric} {format_figure(each['value'])} {cells.interval(each)} {each['tasks']}"
-            assert found in unmarked, found
 
 
 # ---- several sides

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from tests.extended.browser import shown_figures as words
+from tests.reports.equal_boards import check_page_boards
 from tests.reports.equal_screens import lane_groups, verdict_words
-from tests.reports.recounted_figures import Group, board_rows, group_key, quantile, same
+from tests.reports.recounted_figures import board_rows, group_key, quantile, same
 
 Json: TypeAlias = dict[str, Any]
 
@@ -18,12 +20,17 @@ SIGNS = {"better": "▲", "worse": "▼"}
 REVERSED = {"better": "worse", "worse": "better", "not worse": "cannot tell"}
 
 
-class Reported(NamedTuple):
+class Reported:
     """A document, the page's index of the same report, and the side that others are compared with."""
 
-    document: Json
-    index: Json
-    old: int | None
+    def __init__(self, document: Json, index: Json, old: int | None) -> None:
+        self.document, self.index, self.old = document, index, old
+        self._rows = board_rows(document)
+        by_name = {(trial["run"], trial["trial"]): trial for trial in document["trials"]}
+        self._trials: dict[tuple[int, int], list[Json]] = defaultdict(list)
+        for row in index["trials"]:
+            trial = by_name[self.sides[row["side"]]["run"], row["name"]]
+            self._trials[row["task"], row["side"]].append(trial)
 
     @property
     def sides(self) -> list[Json]:
@@ -45,10 +52,6 @@ class Reported(NamedTuple):
         """Give a side's row of a board in a suite."""
         groups = lane_groups(self.sides[side], suite)
         return self._rows[group_key(self.sides[side], groups[0])] if groups else None
-
-    @property
-    def _rows(self) -> dict[Group, Json]:
-        return board_rows(self.document)
 
     def figures(self, side: int, suite: Json, bucket: str | None = None) -> Json | None:
         """Give the figures of a side in a suite, or in one of its buckets."""
@@ -96,12 +99,7 @@ class Reported(NamedTuple):
 
     def trials(self, place: int, side: int) -> list[Json]:
         """Give the document's trials of a row of the page on one side."""
-        run = self.sides[side]["run"]
-        names = [
-            trial["name"] for trial in self.index["trials"] if (trial["task"], trial["side"]) == (place, side)
-        ]
-        found = {t["trial"]: t for t in self.document["trials"] if t["run"] == run and t["trial"] in names}
-        return [found[name] for name in names]
+        return self._trials.get((place, side), [])
 
     def change_of_task(self, place: int, side: int) -> float | None:
         """Give the change of a task that is compared, worked out from the scores of its trials."""
@@ -132,6 +130,7 @@ def _turned_change(change: Json | None) -> Json | None:
 def check_list(shown: Json, reported: Reported, hidden: Sequence[int] = ()) -> None:
     """Check all figures of the list, of which every row is drawn."""
     check_headline(shown["headline"], reported)
+    check_page_boards(shown["boards"], reported.document)
     sides = [at for at in range(len(reported.sides)) if at not in hidden]
     if len(reported.sides) > 2:
         _check_sides(shown, reported)

@@ -30,6 +30,7 @@
       sides: all(':scope > .of-side', (cell) => ({label: text(cell.querySelector('.label')), score: text(cell.querySelector('.number')), title: cell.querySelector('.number').title}), row)})),
     groups: all('.row.group', (row) => ({name: text(row.querySelector('b')), about: text(row.querySelector('.dim')),
       cells: all(':scope > .of-side', (cell) => text(cell), row)})),
+    boards: all('#boards tbody tr', (row) => all('th, td:not(.dots)', (cell) => cell.textContent, row).join(' ')),
     status: text(document.querySelector('.toolbar .status')),
     pictures: all('.pictures-of-list .figure-table table', (table) => ({suite: table.closest('.of-suite')?.getAttribute('aria-label'), caption: text(table.querySelector('caption')) ?? table.caption.textContent,
       heads: all('thead th', (head) => head.textContent, table), rows: all('tbody tr', (row) => all('th, td', (cell) => cell.textContent, row), table)})),

@@ -10,10 +10,11 @@ from urllib.parse import quote
 
 import pytest
 
-from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.store.run_reader import Run, load_run
 from tests.extended.browser.equal_pages import Reported, check_groups, check_list, check_pictures, check_trial
 from tests.extended.browser.shown_figures import READ_LIST, READ_TRIAL
 from tests.extended.browser.visit import Visit
+from tests.extended.shipped_evals.offline_runs import run_evals, shipped_project
 from tests.reports.any_runs import any_run, any_runs
 from tests.reports.equal_screens import printed
 from tests.reports.html.pages import Page
@@ -116,3 +117,18 @@ def test_hidden_columns_and_filters_change_no_figure(visit: Open, tmp_path: Path
         check_groups(figures["groups"], figures["rows"], shown, sides)
         counts.append(len(figures["rows"]))
     assert counts[0] == len(index["tasks"]) > min(counts)
+
+
+@pytest.mark.parametrize("options", [(), ("--models", "rules"), ("--models", "nop,oracle")], ids=" ".join)
+def test_a_page_shows_the_figures_of_shipped_evals(
+    visit: Open, shipped: Run, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    """A benchmark's levels and a suite without any, with one model, two and three."""
+    check_page(visit, *reported([shipped], tmp_path, *options))
+
+
+@pytest.fixture(scope="module")
+def shipped(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Two of the shipped suites with three offline models."""
+    project = shipped_project(tmp_path_factory.mktemp("shipped"))
+    return load_run(run_evals(project, "run", ("card", "ko"), "--agent-model=rules,oracle,nop"))
