@@ -11,6 +11,7 @@ from pytest_agenteval.store.run_reader import Run
 from tests.reports import screen_runs
 from tests.reports.any_runs import any_run, any_runs
 from tests.reports.equal_figures import check_reports
+from tests.reports.equal_trends import check_trends
 from tests.reports.odd_runs import FROZEN, ODD_PAIRS, ODD_RUNS, OLDEST, stored
 
 
@@ -66,3 +67,10 @@ def test_so_do_those_of_any_runs(tmp_path: Path, seed: int) -> None:
     number = 1 + seed % 4
     runs = any_runs(root, seed, number) if number > 1 else [any_run(root, seed)]
     check_reports([run.folder for run in runs], tmp_path)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_trends_have_the_figures_of_their_runs(tmp_path: Path, seed: int) -> None:
+    """Document, screen and page, each run's own; the newest step is that of a comparison of its runs."""
+    any_runs(tmp_path / "runs", seed, 3 + seed)
+    assert check_trends(tmp_path / "runs", tmp_path)["suites"]
