@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -28,6 +29,7 @@ def check_trends(results: Path, output: Path) -> Json:
     document: Json = json.loads(printed(*shown, "--json", "-"))
     screen = printed(*shown)
     printed(*shown, "-o", str(output / "trend.html"))
+    page = unescape((output / "trend.html").read_text(encoding="utf-8"))
     tables = Tables(output / "trend.html").tables
     reports: dict[str, Json] = {}
     for suite in document["suites"]:
@@ -37,6 +39,7 @@ def check_trends(results: Path, output: Path) -> Json:
             if series["points"]:
                 _check_screen(series, suite["suite"], screen)
                 assert [_head(series), *_page_rows(series)] in [_without_names(table) for table in tables]
+                _check_picture(series, page)
     return document
 
 
@@ -123,6 +126,26 @@ def _is_comparable(points: Sequence[Json]) -> bool:
 
 
 # ---- the page
+
+
+def _check_picture(series: Json, page: str) -> None:
+    """What stands above each run, where its dot is, and what the newest run changed."""
+    label = one_line(model_label(series["model"], series["variant"]), 200)
+    spots = {float(spot) for path in re.findall(r'class="dots" d="([^"]*)"', page) for spot in _heights(path)}
+    for point in series["points"]:
+        total = point["total"]
+        ends = f" ({format_ends(total['low'], total['high'])})" if total["low"] is not None else ""
+        assert f"\n{label} {format_figure(total['score'])}{ends}" in page
+        if total["score"] is not None:
+            assert any(math.isclose(spot, 100 * (1 - total["score"]), abs_tol=0.0051) for spot in spots)
+    if step := series["comparison"]:
+        old, new = (format_figure(step["total"][side]) for side in ("old", "new"))
+        change = format_change(step["total"]["new"] - step["total"]["old"])
+        assert f"{old} → {new} ({change}" in page
+
+
+def _heights(path: str) -> list[str]:
+    return re.findall(r"M[\d.]+ (-?[\d.]+)h0", path)
 
 
 class Tables(HTMLParser):
