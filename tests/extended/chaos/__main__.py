@@ -1,7 +1,8 @@
 """``python -m tests.extended.chaos [--kills N] [--seed N] [-k WORD] [--write]``: a verdict for each scenario.
 
 The exit status is 1 where anything was lost, or where a run was twice too slow for a verdict. ``--write``
-puts the table into docs/limits.md. What is printed beside each scenario is its time while another one ran.
+puts the table into docs/limits.md. What is printed beside each scenario is its time while another one ran,
+with all reports of its runs, whose figures must be the same.
 """
 
 from __future__ import annotations

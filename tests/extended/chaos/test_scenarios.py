@@ -6,15 +6,19 @@ import resource
 import signal
 import subprocess
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.extended.chaos import kills
+from tests.extended.chaos.figures import unequal_figures
+from tests.extended.chaos.hostile import INPUTS, run_beside
 from tests.extended.chaos.kills import Kill, killed
 from tests.extended.chaos.project import TooSlow, until
 from tests.extended.chaos.verdicts import BEGIN, END, LOST, NO_VERDICT, OK, verdict, write_table
 from tests.journals import journal, names
+from tests.reports import equal_figures
 from tests.suites import only_our_plugin, suite, task, write
 
 pytest_plugins = ["pytester"]
@@ -64,6 +68,26 @@ def test_a_killed_run_keeps_what_was_answered(tmp_path: Path) -> None:
     """Killed in the middle and resumed: what was written down is whole, there, and asked for once."""
     kill = Kill(0, "process", signal.SIGKILL, 10)
     assert killed(tmp_path / "project", kill, trials=40, conftest=ASKING, agent="asking").wrong == []
+    assert unequal_figures(tmp_path) == []
+
+
+def test_a_hostile_task_leaves_equal_figures(tmp_path: Path) -> None:
+    """Every report shows the same of a grader that ended its process: a trial without a score."""
+    (given,) = (each for each in INPUTS if each.name == "a grader that calls sys.exit")
+    assert run_beside(tmp_path, given) == []
+    assert len(list(tmp_path.glob(".agenteval/runs/2*/run.json"))) == 1
+    assert unequal_figures(tmp_path) == []
+
+
+def test_figures_that_differ_are_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scenario that lost nothing is no good where two reports of its run disagree."""
+    (given,) = (each for each in INPUTS if each.name == "a grader that calls sys.exit")
+    monkeypatch.setattr(equal_figures, "check_screens", lambda *_: 1 / 0)
+    said = verdict(partial(run_beside, given=given))
+    assert said.word == LOST
+    (reason,) = said.reasons
+    assert reason.startswith("figures of 2")
+    assert "differ: ZeroDivisionError" in reason
 
 
 def test_a_run_too_slow_for_its_kill_is_no_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from pytest_agenteval.records.record import NOTHING
+from tests.extended.chaos.figures import unequal_figures
 from tests.extended.chaos.project import TooSlow
 
 OK = "ok"
@@ -64,7 +65,8 @@ def _carried_out(scenario: CarriedOut) -> Findings:
             raise
         except Exception as raised:
             return Findings([f"{type(raised).__name__}: {raised}"])
-        return findings if isinstance(findings, Findings) else Findings(findings)
+        wrong, figures = findings if isinstance(findings, Findings) else Findings(findings)
+        return Findings(wrong + unequal_figures(Path(folder)), figures)
 
 
 PAGE = Path("docs/limits.md")
