@@ -16,6 +16,8 @@ from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.reports.html_report import report_index, trial_json
 from pytest_agenteval.reports.page_index import Fields, IndexedTrial
 from pytest_agenteval.reports.report_source import ReportSource
+from pytest_agenteval.reports.run_view import view_of
+from pytest_agenteval.reports.run_warnings import run_warnings
 from pytest_agenteval.reports.sides import SidePick, sides_of_picks
 from pytest_agenteval.reports.trial_search import TranscriptSearch, TranscriptTexts
 from pytest_agenteval.reports.trial_view import judges_disagree
@@ -148,6 +150,10 @@ class ViewedReport:
                 for name, run, state in followed
             ],
         }
+        going_on = {name: run for name, run, state in followed if state == "running"}
+        for head in index["runs"]:
+            if run := going_on.get(head["name"]):
+                head["warnings"] = [note.text for note in run_warnings(view_of(run)) if not note.of_an_end]
         by_name = {(trial.side, trial.entry.key.label): trial for trial in reversed(trials)}
         # Each run is there as it is followed, which knows where its texts are.
         runs = {each.run.folder: each.run for each in followed}

@@ -12,6 +12,8 @@ from typing import Any, Literal, NamedTuple
 
 from pytest_agenteval.compare.baseline_file import baseline_files, read_baseline
 from pytest_agenteval.processes.files import PresenceLock
+from pytest_agenteval.records.transcript import Figure
+from pytest_agenteval.reports.resource_text import wall_cell
 from pytest_agenteval.reports.run_list import ListedRun, listed_run, verdict_text
 from pytest_agenteval.reports.sides import Baseline
 from pytest_agenteval.store.run_documents import COMPARISON
@@ -19,7 +21,7 @@ from pytest_agenteval.store.run_folder import HEADER, HOLD_FILE, RunHeader, late
 from pytest_agenteval.store.run_follower import RunFollower
 from pytest_agenteval.store.run_reader import JOURNALS, Run, load_run
 from pytest_agenteval.text.errors import UsageMistake
-from pytest_agenteval.text.formatting import format_moment
+from pytest_agenteval.text.formatting import NOT_KNOWN, format_moment
 
 RunState = Literal["running", "not ended", "ended"]
 
@@ -243,6 +245,7 @@ def _figures(listed: ListedRun) -> Fields:
     rows = zip(figures.suites, listed.suites, strict=True)
     return {
         "headline": figures.headline,
+        "wall": wall_cell(Figure(figures.wall_seconds or 0, figures.wall_untimed)),
         "problems": list(figures.odd),
         "suites": [
             {
@@ -256,6 +259,7 @@ def _figures(listed: ListedRun) -> Fields:
                 "planned": suite.planned,
                 "errored": suite.errored,
                 "cost": cells.cost,
+                "turns": "" if cells.turns == NOT_KNOWN else cells.turns,
                 "verdict": verdict_text(suite.verdict) if suite.verdict else "",
             }
             for suite, cells in rows

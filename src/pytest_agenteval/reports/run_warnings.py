@@ -48,14 +48,15 @@ def run_warnings(view: RunView) -> Iterator[TableNote]:
         yield TableNote(f"{errored} errored, in no average: {tally(by_cause)}", bad=True)
     if not_run := _shares(view, "trial", lambda total: total.not_run - total.interrupted, _planned):
         why = f": {_reasons(view)}" if view.not_run else ""
-        yield TableNote(f"{not_run} not run{why}", bad=True)
+        yield TableNote(f"{not_run} not run{why}", bad=True, of_an_end=not why)
     # Tests may run trials by code, which nobody has planned: these have no share to name.
     elif view.not_run:
         yield _held_back(view)
     if interrupted := _shares(view, "trial", lambda total: total.interrupted, _planned):
         # A run without an end may still be going on.
         how = "interrupted" if view.ended_at else "not ended"
-        yield TableNote(f"{interrupted} begun and {how}: what they took is unknown", bad=True)
+        text = f"{interrupted} begun and {how}: what they took is unknown"
+        yield TableNote(text, bad=True, of_an_end=True)
     yield from _lost_trials(view)
     if misses := _shares(view, "call", lambda total: total.tools.misses, _tool_calls):
         yield TableNote(f"{misses} not recorded", bad=True)

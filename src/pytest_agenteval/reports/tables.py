@@ -43,10 +43,14 @@ class TableColumn(NamedTuple):
 
 
 class TableNote(NamedTuple):
-    """One thing to know about a table; it is ``bad`` where figures are incomplete because of it."""
+    """One thing to know about a table; it is ``bad`` where figures are incomplete because of it.
+
+    Some is ``of_an_end``: while a run goes on, it says nothing but that.
+    """
 
     text: str
     bad: bool = False
+    of_an_end: bool = False
 
 
 class ReportTable(FrozenValue, frozen=True):

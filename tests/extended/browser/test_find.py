@@ -160,6 +160,28 @@ def test_where_nothing_matches_enter_searches_transcripts(visit: Open, three: Pa
     seen.until("document.querySelectorAll('.row.task').length === 24")
 
 
+def test_enter_searches_transcripts_and_escape_leaves_the_box_as_it_is(visit: Open, three: Path) -> None:
+    """Names and reasons are filtered as one types; what the box shows is what the list is filtered by."""
+    seen = visit(three, viewport=TALL)
+    seen.press("/")
+    assert 0 <= seen.get("document.getElementById('filter').getBoundingClientRect().top") < TALL["height"] / 2
+    seen.page.keyboard.type("delivery")
+    seen.press("Escape")
+    assert seen.get("[document.getElementById('filter').value, document.activeElement.tagName]") == [
+        "delivery",
+        "BODY",
+    ]
+    shown = seen.count(".row.task")
+    assert 0 < shown < 24
+    seen.page.fill("#filter", "order")
+    seen.page.locator("#filter").press("Enter")
+    seen.until("location.hash.includes('text=order')")
+    seen.press("f")
+    seen.page.keyboard.type("mid")
+    seen.press("Enter")
+    seen.until("location.hash.includes('side=mid')")
+
+
 def test_a_baseline_is_counted_as_not_searched(visit: Open, base: Path) -> None:
     """Who finds nothing is told how many trials have no transcript."""
     seen = visit(base, viewport=TALL)

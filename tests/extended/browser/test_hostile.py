@@ -58,7 +58,7 @@ def test_a_hostile_name_is_one_word_of_the_command_to_copy(visit: Open, hostile:
     open_first_trial(seen)
     words = shlex.split(seen.page.locator(".facts .command").text_content() or "")
     assert words[:2] == ["agenteval", "show"]
-    assert len(words) == 3
+    assert (len(words), words[3]) == (5, "--run")
     assert MARKUP in words[2]
 
 

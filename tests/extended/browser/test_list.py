@@ -186,11 +186,12 @@ def test_time_of_which_a_part_is_unknown_says_so(visit: Open, tmp_path: Path) ->
 
 
 def test_a_command_that_is_copied_does_nothing_else(visit: Open, eighths: Path) -> None:
-    """A task's name is one argument of the command, whatever stands in it."""
+    """A task's name is one argument, whatever stands in it; its run is named: it may not be the latest."""
     seen = visit(eighths)
     seen.open_trial(name := f"s/{QUOTED}[rules-1]")
     command = seen.get("document.querySelector('.facts .command').textContent")
-    assert shlex.split(command) == ["agenteval", "show", name]
+    run = seen.get("document.querySelector('.runs code').textContent")
+    assert shlex.split(command) == ["agenteval", "show", name, "--run", run]
 
 
 def test_a_change_says_over_which_tasks_it_is(visit: Open, tmp_path: Path) -> None:

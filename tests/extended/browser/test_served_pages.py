@@ -138,16 +138,17 @@ def test_models_and_variants_of_a_run_are_picked(visit_served: Open, served: Ser
     seen = visit_served(served)
     seen.until(FIGURES_READ)
     name = _of_models(results)
-    parts = f"tbody:has([data-run='{name}']) .parts label"
-    words = seen.get(f"[...document.querySelectorAll({parts!r})].map(part => part.textContent.trim())")
-    assert words == [
-        *MODELS,
-        "@base",
-        "@short",
-        *(f"{model}@{variant}" for model in MODELS for variant in ("base", "short")),
+    rows, parts = (f"tbody:has([data-run='{name}']) {part} label" for part in (".who", ".parts"))
+    words = [
+        seen.get(f"[...document.querySelectorAll({labels!r})].map(label => label.textContent.trim())")
+        for labels in (rows, parts)
     ]
-    for part in ("slow", "@short", "fast@base"):
-        seen.page.locator(parts).get_by_text(part, exact=True).click()
+    whos = [f"{model}{prompt}" for model in MODELS for prompt in ("", "@short")]
+    both = [*(f"{model}, all prompts" for model in MODELS), "own prompts, all models", "short, all models"]
+    assert words == [whos, both]
+    seen.page.locator(f"tbody:has([data-run='{name}']) summary").click()
+    for labels, part in ((parts, "slow, all prompts"), (parts, "short, all models"), (rows, "fast")):
+        seen.page.locator(labels).get_by_text(part, exact=True).click()
     seen.page.click(".compare .go")
     seen.until("document.querySelectorAll('.sides-table tbody tr').length === 3")
     assert seen.get("document.querySelector('.kicker .counts').textContent").endswith("3 sides")

@@ -149,6 +149,30 @@ def test_two_chosen_trials_stand_beside_each_other(visit: Open, three: Path, way
     seen.until("document.querySelector('main').textContent.includes('No trial of this file')")
 
 
+def test_any_side_stands_beside_an_open_trial(visit: Open, three: Path) -> None:
+    """Also beside one of the old side, which has no key for it; the old one stands to the left."""
+    seen = visit(three)
+    for model, other in (("fast", "slow"), ("slow", "mid"), ("slow", "fast")):
+        seen.open_trial(f"s/delivery_00[{model}-2]")
+        heads = seen.get("[...document.querySelectorAll('.of-strip .dim')].map(each => each.textContent)")
+        assert heads == ["fast", "mid", "slow"]
+        seen.page.select_option(".beside-any", label=other)
+        seen.until("document.querySelector('.beside .made')")
+        titles = seen.get("[...document.querySelectorAll('.side-title a')].map(each => each.textContent)")
+        assert titles == [f"{name}, repetition 2" for name in sorted((model, other))]
+
+
+@pytest.mark.parametrize("width", [1024, 1440])
+def test_names_of_sides_are_whole_where_there_is_room(visit: Open, six: Path, width: int) -> None:
+    """In the heads of columns, beside buckets, and in the table of sides."""
+    seen = visit(six, viewport={"width": width, "height": 900})
+    places = (".thead .of-side > button", ".block .figures .label", ".sides-table th[scope=row]")
+    for place in places:
+        cut = f"[...document.querySelectorAll({place!r})].filter(each => each.scrollWidth > each.clientWidth)"
+        assert seen.get(f"{cut}.map(each => each.textContent)") == []
+        assert seen.count(place) >= 6
+
+
 def test_escape_ends_the_choice(visit: Open, three: Path) -> None:
     """A trial that was chosen is marked, with words too, until a second one is or the choice ends."""
     seen = visit(three, "#/?sort=task", viewport=TALL)

@@ -157,8 +157,12 @@ function showList(query) {
   search(query.text);
   draw();
   if (back) scrollTo(0, listScroll);
-  if (view.filtering) document.getElementById('filter').select();
-  else if (back && view.lastRow !== null) Table.shown?.focus(view.lastRow);
+  if (view.filtering) {
+    const box = document.getElementById('filter');
+    box.select();
+    // What is found stands below it.
+    if (box.getBoundingClientRect().top > innerHeight / 2) box.scrollIntoView({block: 'start'});
+  } else if (back && view.lastRow !== null) Table.shown?.focus(view.lastRow);
   view.filtering = false;
 }
 
@@ -263,7 +267,10 @@ function onKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || document.getElementById('keys').open) return;
   const typing = event.target.closest('input:not([type=checkbox]):not([type=radio]), select, textarea');
   if (typing) {
-    if (event.key === 'Escape') typing.blur();
+    if (event.key !== 'Escape') return;
+    // A browser would empty the box, and say so to nobody: the list would stay as it was.
+    event.preventDefault();
+    typing.blur();
     return;
   }
   if (event.key.startsWith('Arrow') && !event.target.closest('.row.task')) return;

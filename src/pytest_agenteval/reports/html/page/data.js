@@ -113,6 +113,8 @@ const placesByName = kept(() => {
   return places;
 });
 
+// The names of runs that go on behind the page.
+const goingOn = () => (INDEX.live ? INDEX.live.runs.filter(({state}) => state === 'running').map(({name}) => name) : []);
 const runOf = (place) => SIDES[TRIALS[place].side].run;
 
 // A name is that of the newest run's trial, unless another run is asked for.

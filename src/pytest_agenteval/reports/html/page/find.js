@@ -149,6 +149,8 @@ class AddFilter extends Component {
 
   onKey(event) {
     if (event.key === 'Escape') { event.stopPropagation(); this.close(true); }
+    // The first of what is left; the arrows lead to the others.
+    if (event.key === 'Enter' && event.target.matches('input') && this.state.text) this.box.querySelector('.panel button')?.click();
     if (event.key !== 'ArrowDown' && event.key !== 'ArrowUp') return;
     event.preventDefault();
     const stops = [...this.box.querySelectorAll('.panel input, .panel button')], at = stops.indexOf(document.activeElement);
@@ -206,7 +208,8 @@ function typedKey(event, query) {
     event.preventDefault();
     (document.querySelector('.offer') ?? document.querySelector('.row.task .name'))?.focus();
   }
-  if (event.key === 'Enter' && query.q.trim() && !select(query).tasks.length) goto({...query, q: '', text: query.q.trim()});
+  // What is typed is looked for in names and reasons at once; Enter looks for it in transcripts.
+  if (event.key === 'Enter' && query.q.trim() && searchable()) goto({...query, q: '', text: query.q.trim()});
 }
 
 function Toolbar({query, tasks}) {

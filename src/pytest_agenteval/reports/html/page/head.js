@@ -29,12 +29,14 @@ function Headline() {
     return html`<h1>${SUITES.slice(0, 3).map(({label, sides: [all]}, at) => html`${at > 0 && ', '}${plain(label)} ${figure(all?.score)}${all?.mark}${interval(all?.low, all?.high)
       && html` <span class="interval">${interval(all.low, all.high)}</span>`}`)}${SUITES.length > 3 && ` and ${SUITES.length - 3} more`}</h1>`;
   }
+  // A verdict of now may not hold at the end of a run.
+  const soFar = goingOn().length > 0 && 'So far: ';
   const headline = (side) => plain(comparisonWith(side)?.headline).replaceAll(' -> ', '\u00a0→\u00a0');
-  if (isPair() && headline(newSide())) return html`<h1>${headline(newSide())}</h1>`;
+  if (isPair() && headline(newSide())) return html`<h1>${soFar}${headline(newSide())}</h1>`;
   const verdicts = INDEX.verdicts.map(plain).join('; ');
-  if (SUITES.length === 1 && verdicts && verdicts.length < MOST_HEADLINE) return html`<h1>${verdicts}.</h1>`;
+  if (SUITES.length === 1 && verdicts && verdicts.length < MOST_HEADLINE) return html`<h1>${soFar}${verdicts}.</h1>`;
   const sentences = SUITES.slice(0, MOST_SUITE_COLUMNS).map((_, suite) => verdictSentence(suite)), others = SUITES.length - sentences.length;
-  return html`<h1 class=${sentences.join('').length > MOST_HEADLINE ? 'long' : ''}>${SUITES.length > 1 ? sentences.map((sentence, suite) => html`<span class="of-suite"><b>${plain(SUITES[suite].label)}</b> ${sentence}</span>`) : sentences}
+  return html`<h1 class=${sentences.join('').length > MOST_HEADLINE ? 'long' : ''}>${SUITES.length > 1 ? sentences.map((sentence, suite) => html`<span class="of-suite"><b>${plain(SUITES[suite].label)}</b> ${sentence}</span>`) : soFar ? sentences.map((sentence) => sentence.replace(/^C/, 'So far, c')) : sentences}
     ${others > 0 && html`<span class="of-suite dim">${plural(others, 'more suite')}: below</span>`}</h1>`;
 }
 
@@ -92,6 +94,9 @@ function verdictWords({says, verdict, p, testable}) {
   return [plain(says || verdict) || 'no verdict possible', testable && typeof p === 'number' && probability(p)].filter(Boolean).join(', ');
 }
 
+// "9.2 s + unknown" takes two lines where there is no room for one.
+const foldable = (text) => text.split(/ (?=\+ )/).map((part, at) => html`${at > 0 && ' '}<span class="unbroken">${part}</span>`);
+
 function SideRow({side, suites, query}) {
   const {label, name, note, figures} = SIDES[side];
   const choose = () => goto({...query, old: side === INDEX.old ? '' : label});
@@ -99,7 +104,7 @@ function SideRow({side, suites, query}) {
     <th scope="row"><label title=${canBeOld(side) ? `compare the others with ${plain(name)}` : 'of so many sides each is compared with the first one alone'}><input type="radio" name="old" checked=${side === OLD} disabled=${!canBeOld(side)} onChange=${choose} aria-label=${`compare with ${plain(label)}`} /> ${plain(label)}</label>
       ${note && suites.length < 2 && html` <span class="dim">${plain(note)}</span>`}</th>
     ${suites.map((suite) => html`<${ScoreCells} key=${suite} suite=${suite} side=${side} alone=${suites.length === 1} words=${suites.length > 1 ? plain(SUITES[suite].label) : 'score'} />`)}
-    ${FIGURES.map(([key, words, , write]) => html`<td key=${key} class="number of-${key}" data-head=${words}>${figures ? write(figures) : '–'}</td>`)}
+    ${FIGURES.map(([key, words, , write]) => html`<td key=${key} class="number of-${key}" data-head=${words}>${figures ? foldable(write(figures)) : '–'}</td>`)}
   </tr>`;
 }
 
@@ -127,6 +132,7 @@ function HeadRuns() {
 function Warnings() {
   const runs = isPair() && RUNS.length === 2 ? [RUNS[SIDES[newSide()].run]] : RUNS;
   return html`${runs.flatMap((run) => run.warnings.map((warning) => html`<p class="warning" key=${warning}>${runs.length > 1 && `${plain(run.name)}: `}${plain(warning)}</p>`))}
+    ${OLD !== null && goingOn().length > 0 && html`<p class="dim">The run goes on. Whoever looks until a verdict stands there is wrong more often than at its end.</p>`}
     ${INDEX.left_out && html`<p class="warning">${plain(INDEX.left_out)}</p>`}`;
 }
 

@@ -133,7 +133,7 @@ function Runs() {
   return html`<section class="runs" aria-labelledby="runs-title"><h2 id="runs-title">${RUNS.length === 1 ? 'Run' : 'Runs'}</h2>
     ${RUNS.map((run, number) => html`<div class="run" key=${run.name}>
       <p><b>${plain(run.name)}</b> <span class="dim">${[SIDES.filter((side) => side.run === number && SIDES.length > 1).map((side) => plain(side.label)).join(', '), run.started_at && moment(run.started_at),
-        run.ended_at ? `ended ${moment(run.ended_at)}` : run.started_at && 'never ended', run.exit_status !== null && `exit ${run.exit_status}`, plain(run.place)].filter(Boolean).join(' · ')}</span></p>
+        run.ended_at ? `ended ${moment(run.ended_at)}` : run.started_at && (goingOn().includes(run.name) ? 'running' : 'never ended'), run.exit_status !== null && `exit ${run.exit_status}`, plain(run.place)].filter(Boolean).join(' · ')}</span></p>
       ${number === older && run.warnings.map((warning) => html`<p class="warning">${plain(warning)}</p>`)}
     </div>`)}
   </section>`;

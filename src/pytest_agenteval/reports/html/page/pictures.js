@@ -10,8 +10,8 @@ const clamped = (value, low, high) => Math.min(high, Math.max(low, value));
 const shortened = (text, most = 24) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 
 const pen = document.createElement('canvas').getContext('2d');
-function textWidth(text) {
-  pen.font = `550 12px ${getComputedStyle(document.body).fontFamily}`;
+function textWidth(text, look = '550 12px') {
+  pen.font = `${look} ${getComputedStyle(document.body).fontFamily}`;
   return pen.measureText(text).width;
 }
 

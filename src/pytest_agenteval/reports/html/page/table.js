@@ -2,6 +2,7 @@
 // trials, two have them before and now, more have a column each.
 
 const MOST_ROW_CELLS = 12;
+const HEAD = '12.8px';
 
 let layout = {};
 // What the table looks like for a query: which sides have columns, and how many cells fit into one.
@@ -19,8 +20,8 @@ function newLayout(query) {
   const longest = most(sides), fitting = longest > cells ? cells - 1 : cells;
   const strip = Math.min(longest > cells ? fitting + 1.2 : longest, cells + 1) * 21;
   const height = cards ? 52 + 27 * sides.length : 48;
-  const heading = OLD === null ? 0 : SIDES.reduce((sum, {label}) => sum + Math.min(label.length, 20), 3) * 6.4;
-  const widest = Math.max(...sides.map((side) => Math.min(SIDES[side].label.length + (side === OLD ? 4 : 0), 15))) * 6.6 + 22;
+  const heading = OLD === null ? 0 : textWidth(SIDES.map(({label}) => label.slice(0, 20)).join(' → '), HEAD) + 8;
+  const widest = Math.max(...sides.map((side) => textWidth(`${SIDES[side].label.slice(0, 14)}${side === OLD ? ' old' : ''}`, HEAD))) + 26;
   const score = matrix && `${Math.ceil(Math.max(widest, strip + (sides.length > 4 ? 42 : 48)))}px`;
   const grid = matrix ? `minmax(9rem, 1fr) repeat(${sides.length}, ${score}) 3.5rem${column ? ' 4rem' : ''}`
     : `minmax(0, 1fr) minmax(5rem, 8.5rem) ${Math.ceil(Math.max(heading, strip * SIDES.length + (SIDES.length - 1) * 30 + 12))}px 2.9rem${OLD === null ? '' : ' 3.3rem'}${column ? ' 4rem' : ''}`;

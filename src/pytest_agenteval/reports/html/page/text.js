@@ -90,7 +90,8 @@ const moment = (stamp) => plain(stamp).replace('T', ' ').replace(/\.\d+/, '').re
 const size = (characters) => (characters < 1000 ? plural(characters, 'character') : `${(characters / 1000).toFixed(1)} kB`);
 
 // A command that one can copy: whatever a name is made of, a shell takes it for one word.
-const showCommand = (name) => `agenteval show '${plain(name).replace(/\s/g, ' ').replaceAll("'", "'\\''")}'`;
+const quoted = (text) => `'${plain(text).replace(/\s/g, ' ').replaceAll("'", "'\\''")}'`;
+const showCommand = (name, run) => `agenteval show ${quoted(name)}${run ? ` --run ${/^[\w.-]+$/.test(run) ? run : quoted(run)}` : ''}`;
 
 // A line of some 100,000 signs in which fonts alternate, as in Korean, takes Chromium half a minute to lay out, for
 // each of its lines goes through all runs of a text node: where nodes are short, that is nothing.

@@ -199,7 +199,7 @@ function usageFacts(usage) {
 
 const cost = (usage) => (usage.cost_usd === null && usage.partial_cost_usd ? `${money(usage.partial_cost_usd)} + unknown` : money(usage.cost_usd));
 
-function Facts({trial}) {
+function Facts({trial, run}) {
   const rows = [
     ['Model', [trial.model, trial.variant].filter(Boolean).join('@')], ['Agent', trial.agent], ['Suite', `${trial.suite}, ${trial.kind}`],
     ['Repetition', `${trial.repetition}${trial.attempt > 1 ? `, attempt ${trial.attempt}` : ''}`], ['Started', moment(trial.started_at)],
@@ -212,7 +212,7 @@ function Facts({trial}) {
   ].filter(([, value]) => value);
   const digests = Object.entries(trial.digests ?? {}).filter(([, digest]) => !empty(digest));
   return html`<section class="facts" aria-label="Facts"><dl>${rows.map(([name, value, write = plain]) => html`<div><dt>${name}</dt><dd>${write(value)}</dd></div>`)}</dl>
-    <p class="dim">In the terminal:</p><p><code class="command">${showCommand(trial.name)}</code></p>
+    <p class="dim">In the terminal:</p><p><code class="command">${showCommand(trial.name, run)}</code></p>
     ${digests.length > 0 && html`<${Fold} title="Digests"><dl class="digests">${digests.map(([name, digest]) => html`<div><dt>${plain(name)}</dt><dd><code>${typeof digest === 'object' ? Object.entries(digest).map((pair) => html`${pair.map(plain).join(' ')}<br />`) : plain(digest)}</code></dd></div>`)}</dl><//>`}
   </section>`;
 }
@@ -225,12 +225,24 @@ function Missing({place, problem, loading}) {
   return html`<${Section} id="reason" title="Why">
     ${(reason || cause) && html`<p class="lead">${plain(reason || cause)}</p>`}
     ${loading ? html`<p class="dim loading" role="status">Reading the trial …</p>`
-      : html`<p class="warning">${problem || plain(INDEX.left_out) || 'This trial is not in the file.'}</p><p><code class="command">${showCommand(name)}</code></p>`}
+      : html`<p class="warning">${problem || plain(INDEX.left_out) || 'This trial is not in the file.'}</p><p><code class="command">${showCommand(name, RUNS[runOf(place)]?.name)}</code></p>`}
   <//>`;
 }
 
-// The trials of all sides, the old ones first.
-const trialsInOrder = (task) => placesOf(task, sideNumbers().sort((a, b) => (b === OLD) - (a === OLD)));
+// The sides that have trials of a task, the old one first.
+const sidesOf = (task) => sideNumbers().sort((a, b) => (b === OLD) - (a === OLD)).filter((side) => task.sides[side].trials.length);
+
+// Any other side's trial of the same repetition can stand beside one; the old side's has a button and a key.
+function BesideAny({place, task}) {
+  const {side: mine, repetition} = TRIALS[place], others = sidesOf(task).filter((side) => side !== mine);
+  if (!others.some((side) => side !== OLD)) return null;
+  const show = (event) => {
+    const {trials} = task.sides[Number(event.target.value)], other = trials.find((each) => TRIALS[each].repetition === repetition) ?? trials[0];
+    go(pairHash(...(mine === OLD || (TRIALS[other].side !== OLD && mine < TRIALS[other].side) ? [place, other] : [other, place])));
+  };
+  return html`<label class="choice"><span class="hidden">Put a trial of another side beside it</span><select class="beside-any" onChange=${show}>
+    <option selected disabled>beside …</option>${others.map((side) => html`<option key=${side} value=${side}>${sideLabel(side)}</option>`)}</select></label>`;
+}
 
 function Title({place, opened, walk}) {
   const trial = TRIALS[place], task = trial.row, at = placeIn(walk), change = changeOf(task, trial.side);
@@ -239,12 +251,12 @@ function Title({place, opened, walk}) {
       <span class="dim">${plain(task.label)} · ${plain(task.bucket)}</span>
       <span class="steps">${at >= 0 && html`<span class="dim">${at + 1} of ${walk.length}</span>`}
         <button onClick=${() => step(-1)} disabled=${at <= 0} aria-label="Previous trial (k)">‹</button><button onClick=${() => step(1)} disabled=${at === walk.length - 1} aria-label="Next trial (j)">›</button>
-        ${oldTrial(place) >= 0 && html`<button class="wordy" aria-pressed=${opened.beside} onClick=${toggleBeside}>${sideLabel(OLD)} beside it <kbd>o</kbd></button>`}<${KeysButton} /></span></p>
+        ${oldTrial(place) >= 0 && html`<button class="wordy" aria-pressed=${opened.beside} onClick=${toggleBeside}>${sideLabel(OLD)} beside it <kbd>o</kbd></button>`}<${BesideAny} key=${place} place=${place} task=${task} /><${KeysButton} /></span></p>
     <h1 tabindex="-1">${breakable(task.task)}</h1>
     <p class="summary"><b class="ending ${trial.ending}">${plain(trial.ending)}</b>
       <b class="score">${figure(trial.score)}</b>
       ${change !== null && html`<span class="dim">task ${figure(task.sides[OLD].score)} → ${figure(task.sides[trial.side].score)}</span> <${Change} value=${change} />`}
-      <${Strip} places=${trialsInOrder(task)} current=${place} most=${60} />
+      ${sidesOf(task).map((side) => html`<span class="of-strip" key=${side}>${SIDES.length > 2 && html`<span class="dim">${sideLabel(side)}</span>`}<${Strip} places=${task.sides[side].trials} current=${place} most=${60} /></span>`)}
       <span class="dim">${[sideLabel(trial.side), trial.repetition && `repetition ${trial.repetition}`,
         duration(trial.seconds), trial.tokens === null ? 'tokens unknown' : `${short(trial.tokens)} tokens`, trial.attempts > 1 && `${trial.attempts} attempts in all`].filter(Boolean).join(' · ')}</span></p>
     <${TrialNote} place=${place} />
@@ -253,7 +265,7 @@ function Title({place, opened, walk}) {
 
 function Sheet({place, trial, problem, loading}) {
   if (!trial) return html`<${Missing} place=${place} problem=${problem} loading=${loading} />`;
-  return html`<div class="sheet"><div>${PARTS.map((Part) => html`<${Part} trial=${trial} />`)}</div><${Facts} trial=${trial} /></div>`;
+  return html`<div class="sheet"><div>${PARTS.map((Part) => html`<${Part} trial=${trial} />`)}</div><${Facts} trial=${trial} run=${RUNS[runOf(place)]?.name} /></div>`;
 }
 
 function Trial({place, opened, walk}) {

@@ -24,16 +24,23 @@ function set(change) {
 
 // ---- parts of a run
 
-// Each model and each variant by itself where there are several, and each with each where there are several of both.
+// Where there are several models and several prompts, all of one of them can be picked too.
+const promptOf = ({variant}) => variant || 'base';
 function partsOf(run) {
-  const whos = run.suites ?? [], models = [...new Set(whos.map(({model}) => model))], variants = [...new Set(whos.map(({variant}) => variant || 'base'))];
-  const several = models.length > 1 && variants.length > 1;
-  const pairs = new Set(whos.map(({model, variant}) => JSON.stringify([model, variant || 'base'])));
+  const whos = run.suites ?? [], models = [...new Set(whos.map(({model}) => model))], variants = [...new Set(whos.map(promptOf))];
+  if (models.length < 2 || variants.length < 2) return [];
   return [
-    ...(models.length > 1 ? models.map((model) => [model, side('run', run.name, model, '')]) : []),
-    ...(variants.length > 1 ? variants.map((variant) => [`@${variant}`, side('run', run.name, '', variant)]) : []),
-    ...(several ? [...pairs].map((pair) => JSON.parse(pair)).map(([model, variant]) => [`${model}@${variant}`, side('run', run.name, model, variant)]) : []),
+    ...models.map((model) => [`${model}, all prompts`, side('run', run.name, model, '')]),
+    ...variants.map((variant) => [`${variant === 'base' ? 'own prompts' : variant}, all models`, side('run', run.name, '', variant)]),
   ];
+}
+
+// The side of a suite's row: its model, its prompt or both, as several of them are in the run; once for all of its suites.
+function sideOfRow(run, at) {
+  const whos = run.suites, {model} = whos[at], variant = promptOf(whos[at]);
+  const several = [whos.some((who) => who.model !== model), whos.some((who) => promptOf(who) !== variant)];
+  const isFirst = whos.findIndex((who) => who.model === model && promptOf(who) === variant) === at;
+  return isFirst && several.includes(true) ? side('run', run.name, several[0] ? model : '', several[1] ? variant : '') : '';
 }
 
 // ---- rows
@@ -62,30 +69,33 @@ const RunPick = (props) => html`<${Pick} ...${props} picks=${state.picks} onPick
 
 function RunRows({run}) {
   const suites = run.suites ?? [], parts = partsOf(run), rows = suites.length || 1, whole = side('run', run.name);
-  const status = run.exit_status === null ? '' : `exit ${run.exit_status}`;
-  return html`<tbody class="run ${run.state.replace(' ', '-')} ${state.picks.some((pick) => pick === whole || pick.startsWith(`${whole}/`)) ? 'picked' : ''}">
-    ${Array.from({length: rows}, (_, at) => html`<tr>
+  const facts = [run.state === 'ended' && run.wall && run.wall !== '-' && run.wall, run.exit_status !== null && `exit ${run.exit_status}`].filter(Boolean).map((fact) => ` · ${fact}`).join('');
+  return html`<tbody class="run ${run.state.replace(' ', '-')} ${state.picks.includes(whole) || parts.some(([, value]) => state.picks.includes(value)) ? 'picked' : ''}">
+    ${Array.from({length: rows}, (_, at) => html`<tr class=${suites[at] && state.picks.includes(sideOfRow(run, at)) ? 'picked' : ''}>
       ${at === 0 && html`<td class="check" rowspan=${rows}><${RunPick} value=${whole} words=${`Compare ${run.name}`} hidden /></td>
         <th scope="rowgroup" rowspan=${rows}>
           <a class="name" href=${reportOf([whole])} data-run=${run.name}>${breakable(run.name)}</a>
-          <span class="when dim"><time datetime=${run.started_at}>${plain(run.started)}</time>${STATES[run.state] && html` <b class="state">${STATES[run.state]}</b>`}${status && ` ${status}`}</span>
+          <span class="when dim"><time datetime=${run.started_at}>${plain(run.started)}</time>${STATES[run.state] && html` <b class="state">${STATES[run.state]}</b>`}${facts}</span>
           ${run.progress && html`<${Progress} run=${run} />`}
           ${run.headline && html`<span class="headline">${plain(run.headline)}</span>`}
-          ${parts.length > 0 && html`<span class="parts" role="group" aria-label=${`Parts of ${run.name}`}>${parts.map(([words, value]) => html`<${RunPick} key=${value} value=${value} words=${words} />`)}</span>`}
+          ${parts.length > 0 && html`<details class="parts" open=${parts.some(([, value]) => state.picks.includes(value))}><summary>all prompts, all models</summary>
+            <span role="group" aria-label=${`Parts of ${run.name}`}>${parts.map(([words, value]) => html`<${RunPick} key=${value} value=${value} words=${words} />`)}</span></details>`}
           ${(run.problems ?? []).map((words) => html`<span class="warning">${plain(words)}</span>`)}
         </th>`}
-      ${run.suites ? html`<${SuiteCells} suite=${suites[at]} run=${run} />` : html`<td class="dim" colspan="7">${plain(run.suite_names.join(', '))} …</td>`}
+      ${run.suites ? html`<${SuiteCells} at=${at} run=${run} />` : html`<td class="dim" colspan=${HEADS.length}>${plain(run.suite_names.join(', '))} …</td>`}
     </tr>`)}
   </tbody>`;
 }
 
-function SuiteCells({suite, run}) {
-  if (!suite) return html`<td class="dim" colspan="7">${run.problem ? plain(run.problem) : 'no trials'}</td>`;
-  const {averaged, planned} = suite;
-  return html`<td class="suite">${breakable(suite.suite)}</td><td class="who">${breakable(suite.who)}</td>
+function SuiteCells({at, run}) {
+  const suite = run.suites[at];
+  if (!suite) return html`<td class="dim" colspan=${HEADS.length}>${run.problem ? plain(run.problem) : 'no trials'}</td>`;
+  const {averaged, planned} = suite, value = sideOfRow(run, at);
+  return html`<td class="suite">${(at === 0 || run.suites[at - 1].suite !== suite.suite) && breakable(suite.suite)}</td>
+    <td class="who">${value ? html`<${RunPick} value=${value} words=${suite.who} />` : breakable(suite.who)}</td>
     <td class="number score" data-head="score">${plain(suite.score)}</td><td class="number dim" data-head="95 %">${plain(suite.interval)}</td>
     <td class="number" data-head="trials">${count(averaged)} of ${count(planned)}</td><td class="number" data-head="cost">${plain(suite.cost)}</td>
-    <td class="verdict ${verdictTone(suite.verdict)}">${plain(suite.verdict)}</td>`;
+    <td class="number" data-head=${suite.turns ? 'turn' : undefined}>${plain(suite.turns)}</td><td class="verdict ${verdictTone(suite.verdict)}">${plain(suite.verdict)}</td>`;
 }
 
 // ---- the page
@@ -102,7 +112,7 @@ function inOrder(picks) {
   return [...picks].sort((one, other) => at(one) - at(other));
 }
 
-const HEADS = [['suite', 'Suite'], ['who', 'Model'], ['number', 'Score'], ['number', '95 %'], ['number', 'Trials'], ['number', 'Cost'], ['', 'Verdict']];
+const HEADS = [['suite', 'Suite'], ['who', 'Model'], ['number', 'Score'], ['number', '95 %'], ['number', 'Trials'], ['number', 'Cost'], ['number', 'Turn p50/p95'], ['verdict', 'Verdict']];
 
 function Page() {
   const shown = matching(), running = RUNS.filter((run) => run.state === 'running').length;
@@ -114,7 +124,7 @@ function Page() {
       <p class="status" role="status">${words}</p>
     </div>
     ${problem && html`<p class="warning" role="alert">${problem}</p>`}
-    ${shown.length ? html`<table class="runs"><caption class="unseen">Runs in ${plain(RESULTS)}, newest first</caption>
+    ${shown.length ? html`<table class=${`runs${shown.some(({suites}) => suites?.some(({verdict}) => verdict)) ? '' : ' without-verdict'}${shown.some(({suites}) => suites?.some(({turns}) => turns)) ? '' : ' without-turns'}`}><caption class="unseen">Runs in ${plain(RESULTS)}, newest first</caption>
       <thead><tr><td></td><th scope="col">Run</th>${HEADS.map(([kind, words]) => html`<th scope="col" class=${kind}>${words}</th>`)}</tr></thead>
       ${shown.map((run) => html`<${RunRows} key=${run.name} run=${run} />`)}</table>`
       : html`<p class="nothing">${RUNS.length ? html`No run matches. <button onClick=${() => set({q: ''})}>Show all ${count(RUNS.length)}</button>` : `There are no runs in ${plain(RESULTS)} yet.`}</p>`}
@@ -165,7 +175,13 @@ const ACTIONS = {
 addEventListener('keydown', (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const typing = event.target.closest('input:not([type=checkbox])');
-  if (typing) { if (event.key === 'Escape') typing.blur(); return; }
+  if (typing) {
+    if (event.key !== 'Escape') return;
+    // A browser would empty the box, and say so to nobody.
+    event.preventDefault();
+    typing.blur();
+    return;
+  }
   const action = ACTIONS[event.key];
   if (action) { event.preventDefault(); action(); }
 });
