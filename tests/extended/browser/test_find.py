@@ -176,7 +176,7 @@ def test_enter_searches_transcripts_and_escape_leaves_the_box_as_it_is(visit: Op
     seen.page.fill("#filter", "order")
     seen.page.locator("#filter").press("Enter")
     seen.until("location.hash.includes('text=order')")
-    seen.press("f")
+    seen.press("Escape", "f")
     seen.page.keyboard.type("mid")
     seen.press("Enter")
     seen.until("location.hash.includes('side=mid')")

@@ -25,6 +25,7 @@ Open = Callable[..., ServedVisit]
 TRIALS = 200
 COUNTS = "document.querySelector('.kicker .counts')?.textContent"
 STATE = "(document.querySelector('#live .state')?.textContent ?? 'ended')"
+HEAD = "document.getElementById('head').innerText"
 PROGRESS = "Number(document.querySelector('#live progress')?.value ?? -1)"
 
 
@@ -63,12 +64,16 @@ def test_a_run_is_followed_through_a_kill_and_its_end(
             listed.until("document.querySelector('tbody.running progress')")
             seen = visit_served(served, report(folder.name))
             assert seen.get(STATE) == "running"
+            # What an end would mean is not said of a run that goes on.
+            assert " not run" not in seen.get(HEAD)
+            assert "never ended" not in seen.get("document.getElementById('app').innerText")
             first = shown_trials(seen)
             _opened_trial_stays_open(seen, folder)
             seen.until(f"{PROGRESS} > {first}")
             os.kill(run.pid, signal.SIGKILL)
             output(run)
             seen.until(f"{STATE} === 'not ended'")
+            seen.until(f"{HEAD}.includes(' not run')")
             killed = load_run(folder)
             seen.until(f"{COUNTS}.includes(', {len(killed.entries)} trials')")
             assert 0 < len(killed.entries) < TRIALS
