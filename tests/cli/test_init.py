@@ -196,8 +196,8 @@ def test_templates_hold_no_words_of_a_recorder() -> None:
 def test_the_page_shows_what_is_printed(
     pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The screen of docs/first-minute.md, but for where the project and the programs are."""
-    page = Path(__file__).parents[2].joinpath("docs", "first-minute.md").read_text("utf-8")
+    """The screen of docs/start/first-suite.md, but for where the project and the programs are."""
+    page = Path(__file__).parents[2].joinpath("docs", "start", "first-suite.md").read_text("utf-8")
     shown = page.partition("$ agenteval init\n")[2].partition("```")[0]
     printed = init(capsys).replace(str(pytester.path), "/home/mina/shop")
     assert re.sub(r"\S*/pytest evals", "pytest evals", printed) == shown

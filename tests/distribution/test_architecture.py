@@ -1,4 +1,4 @@
-"""docs/architecture.md is the house as it stands: its rooms, its floors, its paths.
+"""docs/project/architecture.md is the house as it stands: its rooms, its floors, its paths.
 
 ``python -m tests.distribution.test_architecture`` writes its rooms and floors from the code.
 """
@@ -13,7 +13,7 @@ from tests.test_floors import FLOORS
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "pytest_agenteval"
-PAGE = ROOT / "docs" / "architecture.md"
+PAGE = ROOT / "docs" / "project" / "architecture.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 PATHS = set(re.findall(r"`([\w./-]+(?:/|\.py|\.md))`", TEXT))
 

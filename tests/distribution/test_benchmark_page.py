@@ -1,4 +1,4 @@
-"""docs/benchmark.md: what it shows works as it stands."""
+"""docs/benchmarks/your-own.md: what it shows works as it stands."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pytest_agenteval import Registry
 from tests.forked_workers import run_python
 from tests.suites import suite, task, write
 
-PAGE = (Path(__file__).parents[2] / "docs" / "benchmark.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "benchmarks" / "your-own.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 

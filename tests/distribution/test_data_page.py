@@ -1,4 +1,4 @@
-"""docs/data.md lists every column there is, and its examples run as they are typed."""
+"""docs/reference/data.md lists every column there is, and its examples run as they are typed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pytest_agenteval.reports.exports.row_files import TASK_COLUMNS
 from pytest_agenteval.store.rows import ROW_KINDS, TRIAL_KEY, RowKind
 from tests.reports.runs import MIXED, PLANNED, store_run
 
-PAGE = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "data.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 COMMANDS = re.findall(r"^    agenteval (sql .*)$", PAGE, re.MULTILINE)
 TYPES = {"json": "JSON"}
@@ -44,7 +44,7 @@ def test_an_example_runs_as_it_is_typed(
     store_run(tmp_path / ".agenteval" / "runs", MIXED, PLANNED)
     monkeypatch.chdir(tmp_path)
 
-    exec(compile(example, "docs/data.md", "exec"), {})
+    exec(compile(example, "docs/reference/data.md", "exec"), {})
 
     printed = capsys.readouterr().out
     assert "score" in printed

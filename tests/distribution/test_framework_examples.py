@@ -1,4 +1,4 @@
-"""Each example in docs/agents.md is short, and is what `python -m tests.extended.frameworks` runs."""
+"""Each example in docs/guides/agents.md is short, and is what `python -m tests.extended.frameworks` runs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_an_example_is_code_and_a_suite_s_lines() -> None:
 
 
 def test_every_way_of_every_framework_was_tried_in_both_ages_and_holds() -> None:
-    """A way that was never run, or that failed, is none that docs/frameworks.md may promise; it says why."""
+    """A way that was never run, or that failed, is not promised by docs/reference/frameworks.md."""
     table = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
     rows = [[cell.strip() for cell in line.split("|")[1:]] for line in table[1:]]
     tried = {row[0]: (row[2], row[4]) for row in rows}

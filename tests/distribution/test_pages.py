@@ -30,7 +30,7 @@ pytest_plugins = ["pytester"]
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
-DOCS = tuple(sorted((ROOT / "docs").glob("*.md")))
+DOCS = tuple(sorted((ROOT / "docs").rglob("*.md")))
 OURS = tuple(file for file in DOCS if not file.name.startswith("ko-"))
 """Pages that name no options but ours."""
 
@@ -233,11 +233,11 @@ def test_the_tables_name_every_attribute(kind: type) -> None:
     inherited = {"notes"} if kind is Evidence else set()
     methods = {"text", "digest"} if kind is Tree else set()
     public = {each.name for each in fields(kind)} | properties | inherited | methods
-    assert _rows("agents-and-graders.md", heading) == public
+    assert _rows("guides/graders.md", heading) == public
 
 
 @pytest.mark.parametrize(
-    "page", [README, ROOT / "docs" / "agents-and-graders.md"], ids=lambda page: page.name
+    "page", [README, ROOT / "docs" / "guides" / "graders.md"], ids=lambda page: page.name
 )
 def test_the_pages_say_what_a_grader_may_return(page: Path) -> None:
     """Where a grader is explained, so is what becomes a grade by itself, and what its crash means."""
@@ -249,7 +249,7 @@ def test_the_pages_say_what_a_grader_may_return(page: Path) -> None:
 def test_the_end_states_that_our_agents_tell_are_listed(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """docs/end-state.md has every key, for whoever writes an agent that tells its own end, and no other."""
+    """The page on end states has every key that an agent of one's own may report, and no other."""
     only_our_plugin(monkeypatch)
     graders = "[{name: answer_contains, config: {text: x}}]"
     one = f"id: walk\ninput: {{content: Walked the dyke.}}\ngraders: {graders}\n"
@@ -262,11 +262,12 @@ def test_the_end_states_that_our_agents_tell_are_listed(
     stored = load_run(_latest(pytester.path))
     states = [set(stored.trial(entry).outcome.answer.state) for entry in stored.entries]
     assert len(states) == 2
-    assert _rows("end-state.md", "key") == set.union(*states) | {"file_contents"}  # which is in the workspace
+    # `file_contents` is read from the workspace.
+    assert _rows("benchmarks/memex-end-state.md", "key") == set.union(*states) | {"file_contents"}
 
 
 def test_every_cause_of_an_error_is_explained() -> None:
-    """Whatever word an ERROR begins with is one of the closed list, which docs/endings.md explains."""
+    """Whatever word an ERROR begins with is one of a closed list that docs/concepts/trials.md explains."""
     for module in re.findall(r"^(\S+)\.py:", _modules_with_causes(), re.MULTILINE):
         __import__(module)
     classes = [ProblemsFound, TrialBroken]
@@ -274,13 +275,13 @@ def test_every_cause_of_an_error_is_explained() -> None:
         classes += [each for each in kind.__subclasses__() if each.__module__.startswith("pytest_agenteval.")]
     causes = {each.cause for each in classes} | {CRASH, UNGRADED, "crash", "unwritable"}
     assert causes == CAUSES.keys()
-    assert _meanings("endings.md", "cause") == CAUSES
+    assert _meanings("concepts/trials.md", "cause") == CAUSES
 
 
 def test_every_reason_of_an_undecided_grade_is_explained() -> None:
-    """And every ending: docs/endings.md says of each what the code says of it."""
-    assert _meanings("endings.md", "reason") == UNDECIDED
-    assert _rows("endings.md", "ending") == set(get_args(Ending))
+    """And every ending: docs/concepts/trials.md says of each what the code says of it."""
+    assert _meanings("concepts/trials.md", "reason") == UNDECIDED
+    assert _rows("concepts/trials.md", "ending") == set(get_args(Ending))
 
 
 def _meanings(page: str, heading: str) -> dict[str, str]:
@@ -317,8 +318,8 @@ def _settings_of(factory: object) -> set[str]:
 
 
 def test_prompts_are_listed_by_their_names() -> None:
-    """The prompts of our agents in docs/tasks.md are the files that they have."""
-    text = (ROOT / "docs" / "tasks.md").read_text(encoding="utf-8")
+    """The prompts of our agents in docs/guides/tasks.md are the files that they have."""
+    text = (ROOT / "docs" / "guides" / "tasks.md").read_text(encoding="utf-8")
     for agent in ("card", "pkm"):
         (row,) = re.findall(rf"^\| `{agent}` \| (.*) \|$", text, re.MULTILINE)
         assert set(re.findall(r"`(\w+)`", row)) == set(

@@ -21,7 +21,7 @@ pytest_plugins = ["pytester"]
 
 ROOT = Path(__file__).parents[2]
 FACE = ROOT / "src" / "pytest_agenteval" / "__init__.py"
-PAGE = ROOT / "docs" / "api.md"
+PAGE = ROOT / "docs" / "reference" / "python.md"
 BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 
@@ -60,7 +60,7 @@ def test_type_checkers_see_what_can_be_imported() -> None:
 
 
 def test_a_public_name_says_in_a_sentence_what_it_is() -> None:
-    """A name that is offered has a docstring whose first sentence ends, and a row with it in docs/api.md."""
+    """Each public name has a docstring whose first sentence ends, and a row in docs/reference/python.md."""
     sentences = {name: _first_sentence(name) for name in sorted(pytest_agenteval._MODULE_OF)}
     assert [each for each in sentences.items() if not each[1].endswith(".")] == []
     rows = set(PAGE.read_text("utf-8").splitlines())
@@ -83,7 +83,7 @@ def test_what_a_public_class_can_do_is_described() -> None:
 
 
 def test_the_page_of_names_lists_no_other() -> None:
-    """docs/api.md has a row for each public name, and none for what is no longer there."""
+    """docs/reference/python.md has a row for each public name, and none for what is no longer there."""
     rows = re.findall(r"^\| `(\w+)` \|", PAGE.read_text("utf-8"), re.MULTILINE)
     assert sorted(rows) == sorted(pytest_agenteval._MODULE_OF)
 
@@ -111,7 +111,7 @@ def test_a_name_that_is_not_offered_is_an_attribute_error() -> None:
 
 def _codes() -> Iterator[tuple[str, str]]:
     """Give what is shown to users, and what is written as they write: pages, evals, code of tests."""
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     for page in pages:
         yield from ((page.name, code) for code in BLOCK.findall(page.read_text("utf-8")))
     folders = ("evals", "fixtures", "tests/outside_benchmark", "tests/face/user_code.py")
@@ -128,7 +128,7 @@ def test_what_is_shown_to_users_imports_from_the_face_only() -> None:
 def test_what_pages_name_below_the_package_is_public() -> None:
     """Outside of code, too: a module of ours that a page names is one that a user would import from."""
     dotted = re.compile(r"`(?:from )?pytest_agenteval\.(\w+(?:\.\w+)*)")
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     found = [(page.name, name) for page in pages for name in dotted.findall(page.read_text("utf-8"))]
     public = {*pytest_agenteval._MODULE_OF, "benchmarks"}  # that is a group of entry points
     assert [each for each in found if each[1] not in public] == []

@@ -31,7 +31,7 @@ from tests.frozen.stored_runs import against_schema
 LETTERS = PROJECTS / "letters"
 EVALS = (ROOT / "evals", ROOT / "fixtures", ROOT / "cassettes")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-FIRST_MINUTE = (ROOT / "docs" / "first-minute.md").read_text(encoding="utf-8")
+FIRST_MINUTE = (ROOT / "docs" / "start" / "first-suite.md").read_text(encoding="utf-8")
 
 ENDINGS: Mapping[str, str] = {
     "every-ending": "evals/greetings evals/strict -v --junitxml=j.xml",
@@ -102,7 +102,7 @@ def cassettes(scratch: Scratch) -> dict[str, str]:
         texts[f"init-{kind}.txt"] = f"{placed(written, folder)}\n{steady(printed, folder)}"
         if kind == "python":
             shown = f"$ agenteval init\n{written.out.replace(str(folder.resolve()), '/home/mina/shop')}"
-            texts["init-python.txt"] += f"\ndocs/first-minute.md {shows(FIRST_MINUTE, shown)}"
+            texts["init-python.txt"] += f"\ndocs/start/first-suite.md {shows(FIRST_MINUTE, shown)}"
     return texts
 
 

@@ -147,7 +147,7 @@ def screens(scratch: Scratch) -> dict[str, str]:
 def pages(scratch: Scratch) -> dict[str, str]:
     """Give what the commands print that README and docs show one below the other."""
     texts = {}
-    for page in (README, *sorted(README.parent.glob("docs/*.md"))):
+    for page in (README, *sorted(README.parent.glob("docs/**/*.md"))):
         shown = COMMAND.findall(page.read_text(encoding="utf-8"))
         folder = project(scratch, page.stem) if shown else scratch.folder
         lines = [re.sub(r"\b(OLD|NEW|RUN)\b", lambda word: RUNS[word[0]], line) for line in shown]

@@ -17,7 +17,7 @@ from pytest_agenteval.text.errors import UsageMistake
 
 pytest_plugins = ["pytester"]
 
-PAGE = Path(__file__).parents[2] / "docs/options.md"
+PAGE = Path(__file__).parents[2] / "docs/reference/options.md"
 FLAGGED = [row for row in Settings.rows() if row.flag]
 
 
@@ -40,7 +40,7 @@ are comma lists; in `pyproject.toml` they may be lists of texts.
 
 
 def options_page() -> str:
-    """Give docs/options.md, in Markdown."""
+    """Give docs/reference/options.md, in Markdown."""
     parts = [HEAD]
     for row in Settings.rows():
         if row.flag:
@@ -61,7 +61,7 @@ def options_page() -> str:
 
 
 def test_the_reference_page_says_what_the_table_says() -> None:
-    """docs/options.md is never behind: ``python -m tests.session.test_options`` makes it."""
+    """docs/reference/options.md is never behind: ``python -m tests.session.test_options`` makes it."""
     assert PAGE.read_text(encoding="utf-8") == options_page() + "\n"
 
 

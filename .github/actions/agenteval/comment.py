@@ -172,7 +172,7 @@ def main() -> int:
     except Refused as refused:
         if refused.status in FORBIDDEN:
             why = f"the token may not comment ({refused}): on pull requests of forks it can only read"
-            print(f"::notice title=Agent evals::{why}. docs/github.md has the way by workflow_run")
+            print(f"::notice title=Agent evals::{why}. docs/guides/github.md has the way by workflow_run")
         else:
             print(f"::warning title=Agent evals::no comment: {' '.join(str(refused).split())}")
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as broken:

@@ -38,7 +38,7 @@ def calibrate_arguments(parser: argparse.ArgumentParser) -> None:
     add("--tolerance", type=float, metavar="T", help="how far from its label is near (default: 0.15)")
     add("--scale", type=float, nargs=2, metavar=("LOW", "HIGH"), help="the labels' scale (default: 0 1)")
     add("--seed", type=int, metavar="N", help="the seed of the intervals (default: 0)")
-    add("--record-chat", metavar="MODE", help="off, none, once, new_episodes, all (docs/judges.md)")  # fmt: skip  # noqa: E501
+    add("--record-chat", metavar="MODE", help="off, none, once, new_episodes, all (docs/guides/judges.md)")  # fmt: skip  # noqa: E501
     add_json_option(parser)
     add("--results", metavar="DIR", help=RESULTS_HELP)
 

@@ -184,7 +184,7 @@ def sql_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     parser.epilog = (
         'As in: agenteval sql "select bucket, avg(score) from trials group by 1". Tables: runs, tasks, '
-        f"trials, grades, calls, messages; docs/data.md has their columns. {RUN_HELP}"
+        f"trials, grades, calls, messages; docs/reference/data.md has their columns. {RUN_HELP}"
     )
     add("query", metavar="QUERY", help="one query in DuckDB's SQL")
     add("runs", nargs="*", metavar="RUN", help="the runs to ask (default: latest)")

@@ -477,7 +477,7 @@ def _with_share(suite: SuiteComparison, gradings: Iterable[tuple[TrialKey, list[
 
 
 # The interim analysis: after the first repetitions of a run, which suites get more, and at which levels. Two
-# looks together may spend what one look may: ``docs/gates.md`` says how often their verdicts are wrong.
+# looks together may spend what one look may: ``docs/guides/gates.md`` has how often their verdicts are wrong.
 
 
 def _reading(suite: Change | None, buckets: Iterable[Change], rule: RepetitionRule) -> Reading:

@@ -78,7 +78,7 @@ class Origin(Record, frozen=True):
 
 
 class ErrorDetails(Record, frozen=True):
-    """What broke a trial: the cause is one word of ``docs/endings.md``, by which reports count."""
+    """What broke a trial: the cause is one word of ``docs/concepts/trials.md``, by which reports count."""
 
     cause: str
     message: str

@@ -237,7 +237,7 @@ def _figures(row: GroupStatistics) -> dict[str, Any]:
 
 
 def _spent(use: ResourceUse) -> dict[str, Any]:
-    """Give what was taken, under the names that docs/data.md gives for trials."""
+    """Give what was taken, under the names that docs/reference/data.md gives for trials."""
     return {
         "tokens": use.tokens.known_part,
         "tokens_untold": use.tokens.unknown,

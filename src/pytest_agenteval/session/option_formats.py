@@ -96,7 +96,9 @@ def read_gate(raw: RawValue) -> Mapping[str, Any] | None:
     try:
         from_builtins(Gate, rules)
     except msgspec.ValidationError as wrong:
-        raise WrongValue(expected=f"numbers and true or false as docs/gates.md says ({wrong})") from None
+        raise WrongValue(
+            expected=f"numbers and true or false as docs/guides/gates.md says ({wrong})"
+        ) from None
     return rules
 
 

@@ -1,6 +1,6 @@
 """The table of options: what a user may set for a run, and where. A new option is a row here.
 
-docs/options.md is made from it (``python -m tests.session.test_options``); a test compares them.
+docs/reference/options.md is made from it (``python -m tests.session.test_options``); a test compares them.
 Imported in every pytest run, used or not: the standard library only.
 """
 
@@ -68,7 +68,7 @@ RATE_OPTIONS = ("requests_at_once", "requests_per_minute", "tokens_per_minute", 
 class Settings(OptionValues):
     """What was set for a run, by attribute; what is not set has its row's default."""
 
-    # The rows stand in the order of ``pytest --help`` and of docs/options.md.
+    # The rows stand in the order of ``pytest --help`` and of docs/reference/options.md.
     models: Option[tuple[str, ...]] = Option(
         "models to try, comma lists: an alias (claude, gpt, gemini), a litellm id, hf/NAME, vllm/NAME, or "
         "offline: rules, oracle, nop, scripted",
@@ -116,7 +116,7 @@ class Settings(OptionValues):
     )
     shard = Option(
         "the I-th of N parts of all tests, for a machine each: 2/4; agenteval merge joins their runs "
-        "(docs/shards.md)",
+        "(docs/guides/shards.md)",
         ValueType("I/N", shard, "a part of several, as in 2/4: the second of four"),
         None,
     )
@@ -155,7 +155,7 @@ class Settings(OptionValues):
     )
     gate: Option[Mapping[str, Any] | None] = Option(
         "what each suite has to reach, comma lists, before what its suite.yaml says: score=0.8, "
-        "not_worse=true, errored=0.05, ... (docs/gates.md); none switches every gate off",
+        "not_worse=true, errored=0.05, ... (docs/guides/gates.md); none switches every gate off",
         ValueType(
             "KEY=VALUE", by_function("read_gate"), "KEY=VALUE, as in score=0.8,not_worse=true; or none"
         ),
@@ -209,7 +209,8 @@ class Settings(OptionValues):
     )
     keep_workspaces = switch("keep each trial's workspace in the run's folder")
     comment = Option(
-        "write the run as a pull request's comment: the verdict, suites, the three worst (docs/github.md)",
+        "write the run as a pull request's comment: the verdict, suites, the three worst "
+        "(docs/guides/github.md)",
         ValueType("FILE", folder, "a file in Markdown, or none"),
         None,
     )
@@ -248,7 +249,7 @@ class Settings(OptionValues):
     trial_cost = Option("US dollars of each trial, before what the task says", DOLLARS, None)
     max_cost = Option(
         "US dollars of the whole run, judges too: what is in flight ends, nothing more begins, and "
-        "--agent-resume goes on (docs/budgets.md)",
+        "--agent-resume goes on (docs/guides/budgets.md)",
         DOLLARS,
         None,
     )

@@ -180,7 +180,7 @@ TRIALS: tuple[Column, ...] = (
     column("grade_count", "integer", lambda source: len(source.entry.grades), "how many grades it has"),
     column("undecided_count", "integer", _undecided, "how many of them have no score"),
     column("limit_reached", "text", "entry.limit", "which of the trial's own limits ran out; mostly empty"),
-    column("cause", "text", "entry.cause", "why it errored, one word of docs/endings.md; mostly empty"),
+    column("cause", "text", "entry.cause", "why it errored: a word of docs/concepts/trials.md; often empty"),
     column("message", "text", "entry.message", "what the error said, cut at 300 characters"),
     optional("started_at", "time", "entry.started_at", "when the attempt began"),
     optional(
@@ -244,7 +244,7 @@ OWN_GRADE_COLUMNS: tuple[Column, ...] = (
     column("threshold", "number", "part.threshold", "the score to be reached"),
     column("weight", "number", "part.weight", "how much it counts in the trial's score"),
     column("required", "flag", lambda source: bool(source.part.required), "whether no trial does without it"),
-    column("undecided", "text", "part.undecided", "why there is no score, one word of docs/endings.md"),
+    column("undecided", "text", "part.undecided", "why there is no score: a word of docs/concepts/trials.md"),
     column("rationale", "text", "part.rationale", "the reason, cut at 160 characters"),
     column("grader_digest", "text", _ruler, "its version, a colon, a digest of its settings and judges"),
 )

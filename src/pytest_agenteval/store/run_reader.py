@@ -104,9 +104,9 @@ class Run:
         """Give one flat dict for each of the run's ``trials``, ``grades``, ``calls`` or ``messages``.
 
         ``runs`` gives one for the run itself. Each column has one type in every row, or None if there is no
-        value: docs/data.md lists them. Calls and messages are read from transcripts, one after the other; a
-        transcript that cannot be read is left out, and named in ``odd``. Raises UsageMistake for any other
-        name.
+        value: docs/reference/data.md lists them. Calls and messages are read from transcripts, one after the
+        other; a transcript that cannot be read is left out, and named in ``odd``. Raises UsageMistake for any
+        other name.
         """
         from pytest_agenteval.store.rows import row_kind
 

@@ -24,7 +24,7 @@ FROM_ONE: Schema = {"type": "integer", "minimum": 1}
 FLAG: Schema = {"type": "boolean"}
 MAP: Schema = {"type": "object"}
 DIGEST: Schema = {"description": "16 hex digits of the SHA-256", "type": "string"}
-CAUSE: Schema = {"description": "why the trial is errored: docs/endings.md", "enum": [*CAUSES]}
+CAUSE: Schema = {"description": "why the trial is errored: docs/concepts/trials.md", "enum": [*CAUSES]}
 KIND: Schema = {"enum": ["capability", "regression", "mixed"]}
 FORMAT: Schema = {"const": VERSION}
 CRC: Schema = {
@@ -89,7 +89,7 @@ GRADE = object_schema(
     {"grader": TEXT, "score": SCORE},
     {"passed": FLAG, "threshold": {**SHARE, "default": 1}, "weight": {**NUMBER, "default": 1}}
     | {"required": FLAG, "rationale": {**TEXT, "description": "cut at 160 characters"}}
-    | {"undecided": {"enum": [*UNDECIDED, *CAUSES], "description": "why there is no score: docs/endings.md"}}
+    | {"undecided": {"enum": [*UNDECIDED, *CAUSES], "description": "why no score: docs/concepts/trials.md"}}
     | {"failed": {**list_schema(TEXT), "description": FAILED}}
     | {"unclamped": {**NUMBER, "description": "what was measured, where the score is only the nearer end"}},
 )

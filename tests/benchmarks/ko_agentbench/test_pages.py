@@ -37,7 +37,7 @@ def rows(page: str, heading: str) -> list[list[str]]:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_option_of_the_benchmarks_commands_has_ours_beside_it(command: str) -> None:
     """Who comes from the benchmark finds each option, and what to say here in its place."""
-    table = rows("ko-agentbench.md", command)
+    table = rows("benchmarks/ko-agentbench.md", command)
     ours_by_option = {name: ours for theirs, ours in table for name in re.findall(r"--([a-z-]+)", theirs)}
     assert set(ours_by_option) == set(COMMANDS[command].split())
     assert all(ours_by_option.values())
@@ -45,7 +45,7 @@ def test_every_option_of_the_benchmarks_commands_has_ours_beside_it(command: str
 
 def test_our_options_in_the_table_are_options(pytestconfig: pytest.Config) -> None:
     """What is to be typed can be typed."""
-    ours = " ".join(row[1] for command in COMMANDS for row in rows("ko-agentbench.md", command))
+    ours = " ".join(row[1] for command in COMMANDS for row in rows("benchmarks/ko-agentbench.md", command))
     names = set(re.findall(r"--agent-[a-z-]+", ours))
     assert len(names) >= 7
     for name in names:
@@ -54,7 +54,7 @@ def test_our_options_in_the_table_are_options(pytestconfig: pytest.Config) -> No
 
 def test_every_metric_has_its_formula_what_differs_and_when_it_is_undecided() -> None:
     """All labels of all levels, with the level that they belong to, and no cell left empty."""
-    table = {row[0]: row[1:] for row in rows("ko-metrics.md", "metric")}
+    table = {row[0]: row[1:] for row in rows("benchmarks/ko-metrics.md", "metric")}
     named = {
         label.strip(): where
         for title in table

@@ -1,8 +1,8 @@
 """``python -m tests.extended.chaos [--kills N] [--seed N] [-k WORD] [--write]``: a verdict for each scenario.
 
 The exit status is 1 where anything was lost, or where a run was twice too slow for a verdict. ``--write``
-puts the table into docs/limits.md. What is printed beside each scenario is its time while another one ran,
-with all reports of its runs, whose figures must be the same.
+puts the table into docs/project/limits.md. What is printed beside each scenario is its time while
+another one ran, with all reports of its runs, whose figures must be the same.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def main() -> int:
     options.add_argument("--seed", type=int, default=int(time.time()) % 100_000)
     options.add_argument("--at-once", type=int, default=2, help="so many scenarios at once (default: 2)")
     options.add_argument("-k", default="", help="only scenarios whose group or name has this in it")
-    options.add_argument("--write", action="store_true", help="put the table into docs/limits.md")
+    options.add_argument("--write", action="store_true", help="put the table into docs/project/limits.md")
     given = options.parse_args()
     print(f"seed {given.seed}", flush=True)
     every = scenarios(given.kills, given.trials, given.seed)

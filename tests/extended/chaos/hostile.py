@@ -1,4 +1,4 @@
-"""Inputs that mean no good: each ends in a bounded time, in a way that ``docs/limits.md`` names."""
+"""Inputs that mean no good: each ends in a bounded time, in a way that ``docs/project/limits.md`` names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 BOUND_S = 150.0
-"""Nothing here may take longer, on any machine; what was measured on one stands in docs/limits.md."""
+"""Nothing here may take longer, on any machine; what was measured on one stands in docs/project/limits.md."""
 
 SUITE = "name: hostile\nkind: regression\ndefaults: {model: scripted}\n"
 CONFTEST = """

@@ -69,7 +69,7 @@ def _carried_out(scenario: CarriedOut) -> Findings:
         return Findings(wrong + unequal_figures(Path(folder)), figures)
 
 
-PAGE = Path("docs/limits.md")
+PAGE = Path("docs/project/limits.md")
 TITLES = ("what is done", "runs", "nothing lost, doubled or paid again", "counted")
 BEGIN, END = "<!-- python -m tests.extended.chaos --write -->", "<!-- end of the table -->"
 

@@ -1,4 +1,4 @@
-"""The three walks of docs/architecture.md: functions that run, in the order that the page gives."""
+"""The three walks of docs/project/architecture.md: functions that run, in the order that the page gives."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.loopback.model_server import ModelServer, ReplyPlan
 from tests.suites import write
 
 ROOT = Path(__file__).parents[3]
-PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "project" / "architecture.md").read_text(encoding="utf-8")
 WALKS = {
     title: [
         f"{module}:{function}" for module, function in re.findall(r"^\d+\. `(\S+)` `(\S+)`: ", text, re.M)

@@ -3,10 +3,10 @@
     python -m tests.extended.frameworks                          all of them, newest and a year old
     python -m tests.extended.frameworks langgraph --newest       one, newest only
     python -m tests.extended.frameworks openai:responses         one way of one
-    python -m tests.extended.frameworks --write                  all, and write docs/frameworks.md
+    python -m tests.extended.frameworks --write                  all, and write docs/reference/frameworks.md
 
 Environments and projects are kept below ``--place``; delete an environment's folder to have it made anew.
-``docs/frameworks.md`` lists what is checked.
+``docs/reference/frameworks.md`` lists what is checked.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--repetitions", type=int, default=2, help="of each task (default: 2)")
     parser.add_argument("--repetitions-of-docs", type=int, default=10, help="the docs' example (default: 10)")
     parser.add_argument("--place", type=Path, default=Path(tempfile.gettempdir()) / "frameworks")
-    parser.add_argument("--write", action="store_true", help="write docs/frameworks.md")
+    parser.add_argument("--write", action="store_true", help="write docs/reference/frameworks.md")
     return parser
 
 

@@ -1,4 +1,4 @@
-"""The examples of docs/agents.md: taken from the page, counted, and given as files to run."""
+"""The examples of docs/guides/agents.md: taken from the page, counted, and given as files to run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tests.extended.frameworks.environments import ROOT
 
-PAGE = ROOT / "docs" / "agents.md"
+PAGE = ROOT / "docs" / "guides" / "agents.md"
 MOST_LINES = 5
 
 _EXAMPLE = re.compile(r"^<!-- example: (\S+) -->$(.*?)(?=^<!-- example: |^## |\Z)", re.MULTILINE | re.DOTALL)
@@ -50,4 +50,4 @@ def _example(name: str, text: str) -> Example:
     try:
         return Example(blocks["your agent"], blocks["added"], blocks.get("added to suite.yaml", _CALL))
     except KeyError as missing:
-        raise ValueError(f"docs/agents.md: the example {name} has no block {missing}") from None
+        raise ValueError(f"docs/guides/agents.md: the example {name} has no block {missing}") from None

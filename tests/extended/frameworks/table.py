@@ -15,15 +15,16 @@ from tests.extended.frameworks.environments import ROOT, YEAR_OLD
 from tests.extended.frameworks.matrix import cases
 
 AGES = ("newest", "year-old")
-PAGE = ROOT / "docs" / "frameworks.md"
+PAGE = ROOT / "docs" / "reference" / "frameworks.md"
 HEAD = f"""# Frameworks that were tried
 
 <!-- Made by `python -m tests.extended.frameworks --write`. -->
 
 Each framework has an environment of its own, with its newest version or with that which was newest on
 {YEAR_OLD} (and all that it needs, as of that day), and pytest-agenteval beside it; model and tool's API are
-a server on this machine. Of each way of running it, the example of [agents.md](agents.md#frameworks) (`docs`,
-where it has one) and those that are named, this has to be true:
+a server on this machine. Of each way of running it, the example of
+[agents.md](../guides/agents.md#frameworks) (`docs`, where it has one) and those that are named, this
+has to be true:
 
 - the transcript has the agent's words, the call with its arguments, the result as the model was shown it, and
   the answer; `tool_called` passes;
@@ -41,7 +42,7 @@ where it has one) and those that are named, this has to be true:
 
 huggingface-hub is run with `HF_HUB_DISABLE_TELEMETRY=1`. Without it the client asks the hub for a list once a
 day: only one trial records that request, and another one may miss it in a replay
-([limits](limits.md#what-is-not-seen)).
+([limits](../project/limits.md#what-is-not-seen)).
 
 """
 NOTE = """

@@ -95,8 +95,8 @@ def test_a_pull_request_has_one_comment_that_is_updated(tmp_path: Path, api: Com
 
 @pytest.fixture(scope="module")
 def matrix() -> Any:
-    """The workflow of docs/github.md with a matrix of shards."""
-    pages = (ROOT / "docs/github.md").read_text(encoding="utf-8").split("```yaml\n")
+    """The workflow of docs/guides/github.md with a matrix of shards."""
+    pages = (ROOT / "docs/guides/github.md").read_text(encoding="utf-8").split("```yaml\n")
     (text,) = (page.partition("```")[0] for page in pages if "matrix.shard" in page)
     return yaml.load(text, yaml.BaseLoader)
 

@@ -17,7 +17,7 @@ from tests.extended.performance.rows import TITLES, Row
 ROOT = Path(__file__).parents[3]
 OWN = ("pytest-agenteval", "pytest", "pytest-xdist", "aiohttp", "litellm", "openai")
 
-BEGIN = "<!-- python -m tests.extended.performance --peers --write docs/performance.md -->"
+BEGIN = "<!-- python -m tests.extended.performance --peers --write docs/project/performance.md -->"
 END = "<!-- end of the table -->"
 
 

@@ -28,7 +28,7 @@ STORED = {3: "1x3 or 3x1", 15: "5x3"}
 OFF, PROMOTED_OFF, BUCKET_OFF, TOO_OFTEN = 0.06, 0.08, 0.2, 0.025
 """How far a predicted chance may be off in the worst cell, and how often a floor of 1 in 100 may be missed.
 
-Of a bucket that has to pass as a whole, luck may have chosen the moment, as docs/gates.md says.
+Of a bucket that has to pass as a whole, luck may have chosen the moment, as docs/guides/gates.md says.
 """
 
 

@@ -33,7 +33,7 @@ HOSTILE = (
     'say "hi", she said;\r\nand left\r', "Hangul 미나 🎂", "NUL \x00 within",
 )  # fmt: skip
 APOSTROPHE = re.compile("^'(?='*[=+\\-@\t\r\n＝＋－＠])")
-"""What docs/data.md tells readers to take away."""
+"""What docs/reference/data.md tells readers to take away."""
 
 
 def of(runs: Sequence[Run], rows: str = "trials") -> ReportSource:

@@ -151,8 +151,11 @@ def _pair(comparison: Schema) -> Schema:
 def report_schema() -> Schema:
     """Give the schema of a report's file in JSON, and of its figures alone, which ``--json`` writes."""
     comparison, definitions = _comparison()
-    grades = list_schema(object_schema(_columns(OWN_GRADE_COLUMNS), {}, "a grade; see docs/data.md"))
-    trial = object_schema({**_columns(TRIALS), "grades": grades}, {}, "a trial; see docs/data.md")
+    grades = list_schema(
+        object_schema(_columns(OWN_GRADE_COLUMNS), {}, "a grade; see docs/reference/data.md")
+    )
+    columns = {**_columns(TRIALS), "grades": grades}
+    trial = object_schema(columns, {}, "a trial; see docs/reference/data.md")
     weights: Schema = {"type": "object", "additionalProperties": NUMBER}
     figures = {"v": {"const": FORMAT}, "weights": weights, "boards": list_schema(_BOARD)}
     figures |= {"totals": list_schema(_TOTAL)}

@@ -92,7 +92,7 @@ def _check_prices(models: Iterable[Model], settings: Settings) -> None:
         tables = (f'  [tool.agenteval.prices."{name}"]  input = …  output = …' for name in names)
         raise UsageMistake(
             f"{place}: expected models whose price is known; found {', '.join(names)}\n"
-            "  say it in pyproject.toml, in US dollars for a million tokens (docs/budgets.md):\n"
+            "  say it in pyproject.toml, in US dollars for a million tokens (docs/guides/budgets.md):\n"
             + "\n".join(tables)
         )
 
