@@ -222,13 +222,13 @@ class Outcome(Record, frozen=True):
 
 
 UNDECIDED: Mapping[str, str] = {
-    "no_judge": "only a judge can tell, and none is there or can be asked now",
-    "limit": "the judges' share of what the trial may use up is used up",
-    "not_applicable": "the measure says nothing of such a task or such a trial",
-    "unreadable": "what the agent left is in a shape that the measure cannot read",
-    "not_defined": "the program whose figures are repeated has no such measure",
+    "no_judge": "the grade needs a judge, and none is configured or can be reached",
+    "limit": "the trial's tokens or money for judges are used up",
+    "not_applicable": "the metric does not apply to this task or trial",
+    "unreadable": "the grader cannot read what the agent wrote",
+    "not_defined": "the original program has no such metric",
 }
-"""Why there may be no score, and what it means; where a grader broke, it is one of ``CAUSES``."""
+"""Why a grade may have no score, and what it means; where a grader broke, it is one of ``CAUSES``."""
 
 # The reason for a missing score where a grader raised an error, or returned something that is no grade.
 CRASH = "grader_crash"
