@@ -96,7 +96,7 @@ CAUSES: Mapping[str, str] = {
     "simulated_user": "the model that plays the user failed or gave no usable turn",
     "no_model": "the agent used `ctx.chat`, and the model is `own`",
     "not_allowed": "the agent's own code sent a request that is not recorded or allowed (--agent-live)",
-    "provider": "a model, tool provider or endpoint failed after every retry, a key is missing, or a model unknown",
+    "provider": "a model or endpoint failed after every retry, has no key, or is unknown",
     "mcp_server": "an MCP server did not start, died, or did not answer in time",
     "not_installed": "a library is missing, or its version is not supported",
     "grader_crash": "a grader raised an error or returned no grade",
