@@ -62,24 +62,25 @@ def main() -> None:
         raise SystemExit("--write puts the whole table into a page: name no case with it, and no --against")
     with tempfile.TemporaryDirectory() as place:
         try:
-            text = _against(given, Path(place)) if given.against else _table(given, Path(place))
+            if given.against:
+                print(_against(given, Path(place)))
+            else:
+                _measure(given, Path(place))
         except ProgramFailed as failed:
             raise SystemExit(str(failed)) from None
-    print(text)
-    if given.write:
-        page.write(given.write, text)
 
 
-def _table(given: argparse.Namespace, place: Path) -> str:
+def _measure(given: argparse.Namespace, place: Path) -> None:
+    """Print the table of the cases, and write that of the page."""
     found = peers.find(given.venvs) if given.peers else None
     told = page.told(found)
     rows: list[Row] = []
     try:
         rows.extend(_rows(given, Bench(place, found)))
-    except (ProgramFailed, SystemExit):
-        print(f"{told}\n\n{page.table(rows)}")  # what was measured until then
-        raise
-    return f"{told}\n\n{page.table(rows)}"
+    finally:
+        print(f"{told}\n\n{page.table(rows)}")  # also what was measured until a program failed
+    if given.write:
+        page.write(given.write, f"{told}\n\n{page.page_table(rows)}")
 
 
 def _rows(given: argparse.Namespace, bench: Bench) -> Iterator[Row]:

@@ -21,12 +21,27 @@ BEGIN = "<!-- python -m tests.extended.performance --peers --write docs/project/
 END = "<!-- end of the table -->"
 
 
-def table(rows: Iterable[Row]) -> str:
-    """Give the rows below the titles, and how many goals hold."""
+def table(rows: Iterable[Row], titles: Sequence[str] = TITLES) -> str:
+    """Give the columns of the rows that ``titles`` name, and how many goals hold."""
     rows = list(rows)
     goals = [row.holds for row in rows if row.holds is not None]
-    ended = f"{goals.count(True)} of {len(goals)} goals that could be looked at hold."
-    return "\n".join([lines(TITLES, [row.cells() for row in rows]), "", ended])
+    ended = f"{goals.count(True)} of {len(goals)} goals with a figure hold."
+    columns = [TITLES.index(title) for title in titles]
+    cells = [[row.cells()[column] for column in columns] for row in rows]
+    return "\n".join([lines(titles, cells), "", ended])
+
+
+def page_table(rows: Iterable[Row]) -> str:
+    """Give the table of the page: what takes time or memory, as far as there is a goal or a peer's time.
+
+    Counts of lines and calls, CPU and memory without a goal, and the spread of rounds are printed only.
+    """
+    titles = [title for title in TITLES if title != "lowest to highest"]
+    return table([row for row in rows if row.unit and _is_on_page(row)], titles)
+
+
+def _is_on_page(row: Row) -> bool:
+    return row.goal is not None or bool(row.beside) and not re.search("CPU|peak", row.what)
 
 
 def lines(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

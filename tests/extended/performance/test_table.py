@@ -81,7 +81,24 @@ def test_the_table_counts_the_goals_that_hold() -> None:
         "| c |  |  | 2 |  |  |  |",
         "| d |  |  | not installed |  | ≤ 1 |  |",
     ]
-    assert lines[-1] == "1 of 2 goals that could be looked at hold."
+    assert lines[-1] == "1 of 2 goals with a figure hold."
+
+
+def test_the_page_has_what_takes_time_beside_goals_and_peers() -> None:
+    """Counts, CPU without a goal and the spread of rounds are in the printed table alone."""
+    rows = [
+        Row("a: CPU", 1, "s", 2, spread=(0.5, 1.5)),
+        Row("b: wall", 2, "x", beside="peer"),
+        Row("b: CPU", 2, "x", beside="peer"),
+        Row("lines", 9, goal=5),
+    ]
+
+    assert page.page_table(rows).splitlines()[2:] == [
+        "| a: CPU |  |  | 1 s | ≤ 2 s | yes |",
+        "| b: wall |  | peer | 2 x |  |  |",
+        "",
+        "1 of 1 goals with a figure hold.",
+    ]
 
 
 @pytest.mark.posix
