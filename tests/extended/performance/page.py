@@ -41,7 +41,7 @@ def page_table(rows: Iterable[Row]) -> str:
 
 
 def _is_on_page(row: Row) -> bool:
-    return row.goal is not None or bool(row.beside) and not re.search("CPU|peak", row.what)
+    return row.goal is not None or (bool(row.beside) and not re.search("CPU|peak", row.what))
 
 
 def lines(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
