@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.cli.main import main
+from pytest_agenteval.records.prompts import read_templates
 from tests.journals import trials
 
 pytest_plugins = ["pytester"]
@@ -43,3 +44,32 @@ def test_a_suite_that_is_there_is_not_written_over(
     assert "evals/card/suite.yaml" in capsys.readouterr().err
     assert task.read_text("utf-8") == "mine"
     assert main(["init", "--example", "card", "--suite", "mine"]) == 2
+
+
+def test_prompts_of_an_example_are_files_that_its_suite_names(
+    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each of the agent's prompts is copied as it is, and trials read the copies."""
+    assert main(["init", "--example", "pkm", "--with-prompts"]) == 0
+    assert "the prompts: prompts/pkm/*.md" in capsys.readouterr().out
+    texts = read_templates("pytest_agenteval.benchmarks.memex.pkm_agent")
+    copied = {path.stem: path.read_text("utf-8") for path in pytester.path.glob("prompts/pkm/*.md")}
+    assert copied == dict(texts)
+    (pytester.path / "prompts/pkm/skipping.md").write_text("# Skip nothing, said the pilot.\n", "utf-8")
+
+    assert pytester.runpytest("evals/pkm/opt_out", "--repetitions=1", "-q").ret == 0
+
+    systems = [trial.transcript.messages[0].content for trial in trials(pytester.path).values()]
+    assert systems
+    assert all("said the pilot" in text for text in systems)
+
+
+def test_prompts_are_copied_only_where_an_agent_has_them(
+    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The message says where else the prompt is, and nothing is written."""
+    assert main(["init", "--example", "ko", "--with-prompts"]) == 2
+    assert "settings.system in evals/ko/suite.yaml" in capsys.readouterr().err
+    assert main(["init", "--with-prompts"]) == 2
+    assert "name one with --example" in capsys.readouterr().err
+    assert not (pytester.path / "evals").exists()

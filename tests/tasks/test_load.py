@@ -292,6 +292,19 @@ def test_a_tree_that_is_not_there_is_told_with_the_places_looked_at(here: Path, 
     ]
 
 
+def test_a_tree_further_up_says_where_a_suite_file_is_missing(here: Path) -> None:
+    """Pasted tasks name folders from their suite's folder, and nobody pasted the suite's file."""
+    (here / "evals" / "notes" / "_starter").mkdir(parents=True)
+    value = {**LEAST, "input": {"base_fixture": "_starter", "fixture_dir": "/etc"}}
+    file = write_file(here / "evals" / "notes" / "one" / "task.json", value)
+
+    first, second = problems(workspace_layers, spec_of(Task, value), None, file, here)
+
+    hint = "write evals/notes/suite.yaml: folders are looked up from the folder of suite.yaml"
+    assert first.endswith(f"'_starter', which is not there | {hint}")
+    assert second.endswith("'/etc', an absolute path | ")
+
+
 @pytest.mark.parametrize(
     ("name", "trouble"),
     [

@@ -14,6 +14,9 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
+import yaml
+
+from pytest_agenteval.agents.agent import agent_trait
 from pytest_agenteval.cli.console import STDOUT, add_json_option, write_document, write_result
 from pytest_agenteval.cli.project_files import (
     FILL_IN,
@@ -72,6 +75,9 @@ def init_arguments(parser: argparse.ArgumentParser) -> None:
     kinds = parser.add_mutually_exclusive_group()
     kinds.add_argument("--agent", choices=STARTERS, default="python", help="what acts (default: python)")
     kinds.add_argument("--example", metavar="NAME", help=f"copy a shipped suite instead: {names}")
+    parser.add_argument(
+        "--with-prompts", action="store_true", help="also copy the prompts of the example's agent to prompts/"
+    )
     parser.add_argument("--suite", metavar="NAME", help="the suite's name (default: one for each --agent)")
     parser.add_argument("--force", action="store_true", help="write over files that are there")
     parser.add_argument("--dry-run", action="store_true", help="only say what would be written")
@@ -244,6 +250,8 @@ class InitPlan(NamedTuple):
 
 
 def _plan_first_suite(project: Project, args: argparse.Namespace) -> InitPlan:
+    if args.with_prompts:
+        raise UsageMistake("--with-prompts copies the prompts of an example: name one with --example")
     starter = STARTERS[args.agent]
     name = args.suite or starter.suite
     if not _SUITE_NAME.fullmatch(name):
@@ -295,10 +303,35 @@ def _plan_example(project: Project, args: argparse.Namespace) -> InitPlan:
     example = installed_registry().example_named(args.example)
     _refuse_taken_name(project, args.example, project.root / example.parts[0])
     files = _example_files(example, project)
+    notes: list[str] = []
+    if args.with_prompts:
+        files = _with_prompts(files, example, project.root)
+        notes.append(f"the prompts: prompts/{example.name}/*.md, which {example.parts[0]}/suite.yaml names")
     if not args.force:
         refuse_existing(files, "--force writes over them")
-    notes = tuple(_packaging_notes(project.root, files))
-    return InitPlan(args.example, (*files, *shared_files(project)), example.parts[0], notes)
+    notes += _packaging_notes(project.root, files)
+    return InitPlan(args.example, (*files, *shared_files(project)), example.parts[0], tuple(notes))
+
+
+def _with_prompts(files: Sequence[NewFile], example: Example, root: Path) -> list[NewFile]:
+    """Add a file for each prompt of the example's agent, and their names to the example's suite.yaml.
+
+    The texts are those that the agent has without them, so scores stay as they are until a file changes.
+    """
+    suite = next(file for file in files if file.path == root / example.parts[0] / "suite.yaml")
+    agent = yaml.safe_load(suite.content)["agent"]
+    texts = agent_trait(installed_registry().agent_factory(agent), "templates")
+    if not texts:
+        raise UsageMistake(
+            f"--with-prompts: the agent {agent!r} has no prompt files; the prompt of this example is "
+            f"settings.system in {example.parts[0]}/suite.yaml"
+        )
+    folder = root / "prompts" / example.name
+    prompts = [NewFile(folder / f"{name}.md", text.encode()) for name, text in texts.items()]
+    below = Path(os.path.relpath(folder, suite.path.parent)).as_posix()
+    named = "".join(f"  {name}: {below}/{name}.md\n" for name in texts)
+    changed = NewFile(suite.path, suite.content + f"prompts:\n{named}".encode())
+    return [*(changed if file is suite else file for file in files), *prompts]
 
 
 def _refuse_taken_name(project: Project, name: str, folder: Path) -> None:

@@ -35,12 +35,32 @@ def workspace_layers(task: Task, suite_dir: Path | None, task_file: Path, root: 
         key: task.input[key] for key in ("base_fixture", "fixture_dir") if task.input.get(key) is not None
     }
     lookups = {key: look_up.find(name) for key, name in named.items()}
+    if suite_dir is None:
+        lookups = {key: _with_suite_hint(name, lookups[key], task_file, root) for key, name in named.items()}
     # Only a file of one task has such a folder: a list of tasks does not share a workspace by accident.
     if "fixture_dir" not in named and is_task_name(task_file) and (task_file.parent / "workspace").is_dir():
         beside = _PathLookup((task_file.parent,), root, "folder", below_places=True)
         lookups["workspace"] = beside.find("workspace")
     _raise(("input",), lookups, task, task_file)
     return tuple(path for path in lookups.values() if isinstance(path, Path))
+
+
+def _with_suite_hint(
+    name: object, lookup: Path | _LookupProblem, task_file: Path, root: Path
+) -> Path | _LookupProblem:
+    """Add to a problem where a suite.yaml has to be: beside the folder that exists further up.
+
+    Tasks that are pasted from elsewhere often lack one.
+    """
+    if isinstance(lookup, Path) or not isinstance(name, str) or Path(name).is_absolute() or ".." in name:
+        return lookup
+    above = (folder for folder in task_file.parents[1:] if folder.is_relative_to(root))
+    suite_dir = next((folder for folder in above if os.path.isdir(folder / name)), None)
+    if suite_dir is None:
+        return lookup
+    expected, found, _ = lookup
+    file = short_path(suite_dir / SUITE_NAMES[0])
+    return expected, found, f"write {file}: folders are looked up from the folder of suite.yaml"
 
 
 def prompt_files(

@@ -13,8 +13,8 @@ DOCS = Path(__file__).parents[3] / "docs"
 COMMANDS = {
     "`run_benchmark_with_logging.py`": (
         "levels max-steps timeout full-rollout no-save-logs model use-local quantization device dtype "
-        "cache-mode repetitions effort max-completion-tokens tensor-parallel-size gpu-memory-utilization "
-        "max-model-len"
+        "cache-mode repetitions repetition effort max-completion-tokens tensor-parallel-size "
+        "gpu-memory-utilization max-model-len"
     ),
     "`evaluate_model_run.py`": "date model levels judge-models sample quick output format verbose log-file",
 }
