@@ -148,9 +148,6 @@ def test_what_the_pages_show_runs(pytester: pytest.Pytester, monkeypatch: pytest
             "conftest.py": loop + JUDGE,
             "fixtures/shop/starter/orders.csv": "mina,paid\n",
             "evals/shop/refund/workspace/notes/mina.md": "A loyal customer.\n",
-            "evals/trips/speed.yaml": "id: speed\ninput: {content: x}\n"
-            "graders: [{name: tool_called, config: {tools: [knots]}}]\nreference_solution:\n"
-            "  turns: [{calls: [{tool: knots, args: {kilometres_per_hour: 50}}]}]\n",
         },
     )
 
@@ -160,6 +157,7 @@ def test_what_the_pages_show_runs(pytester: pytest.Pytester, monkeypatch: pytest
         [
             "*letters/invitation.yaml::invitation*oracle-1* PASSED 1.00*",
             "*letters/polite.calibration.yaml::polite*known* PASSED*",
+            "*manners/window.yaml::window*oracle-1* PASSED 1.00*",
             "*shop/refund/task.yaml::refund*nop-1* MISSED 0.50*",
             "*trips/speed.yaml::speed*oracle-1* PASSED 1.00*",
             "*2 thresholds reached*",
@@ -233,15 +231,13 @@ def test_the_tables_name_every_attribute(kind: type) -> None:
     inherited = {"notes"} if kind is Evidence else set()
     methods = {"text", "digest"} if kind is Tree else set()
     public = {each.name for each in fields(kind)} | properties | inherited | methods
-    assert _rows("guides/graders.md", heading) == public
+    assert _rows("reference/graders.md", heading) == public
 
 
-@pytest.mark.parametrize(
-    "page", [README, ROOT / "docs" / "guides" / "graders.md"], ids=lambda page: page.name
-)
-def test_the_pages_say_what_a_grader_may_return(page: Path) -> None:
+def test_the_page_on_graders_says_what_they_may_return() -> None:
     """Where a grader is explained, so is what becomes a grade by itself, and what its crash means."""
-    (paragraph,) = (part for part in _text(page).split("\n\n") if "returns a `Grade`; " in part)
+    page = _text(ROOT / "docs" / "guides" / "graders.md")
+    (paragraph,) = (part for part in page.split("\n\n") if "returns a `Grade`; " in part)
     for word in ("`True` and `False` are 1 and 0", "a number from 0 to 1 is the score", "`grader_crash`"):
         assert word in " ".join(paragraph.split())
 
@@ -298,8 +294,9 @@ def _modules_with_causes() -> str:
 
 
 def test_the_table_of_graders_is_true() -> None:
-    """Every grader of no benchmark stands in README, each with all of its settings and no other."""
-    (table,) = re.findall(r"^\| name \| settings \|.*\n\|[-|]+\|\n((?:\|.*\n)+)", _text(README), re.MULTILINE)
+    """Every grader of no benchmark stands in its reference, each with all of its settings and no other."""
+    page = _text(ROOT / "docs" / "reference" / "graders.md")
+    (table,) = re.findall(r"^\| name \| settings \|.*\n\|[-|]+\|\n((?:\|.*\n)+)", page, re.MULTILINE)
     general = Registry()
     pytest_agenteval_register(general)
     named = set()

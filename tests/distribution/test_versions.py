@@ -52,8 +52,8 @@ def test_what_fits_together_is_in_range_and_what_does_not_is_out(
 
 
 def test_what_is_installed_without_litellm_is_all_else() -> None:
-    """Whose own versions shut litellm out types what docs/guides/agents.md says; such an agent is tried."""
-    page = (ROOT / "docs/guides/agents.md").read_text(encoding="utf-8")
+    """docs/guides/frameworks.md gives the command for those whose own versions shut litellm out."""
+    page = (ROOT / "docs/guides/frameworks.md").read_text(encoding="utf-8")
     (command,) = re.findall("`pip install (pytest pytest-xdist [^`]*)`", page)
 
     assert {*command.split(), "pluggy", "litellm", "mcp"} == {*NEEDED}  # pluggy comes with pytest

@@ -1,16 +1,20 @@
-"""The examples of docs/guides/agents.md: taken from the page, counted, and given as files to run."""
+"""The examples of docs/guides/frameworks.md: lines from the page, below the agents that they are added to."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import NamedTuple
 
 from tests.extended.frameworks.environments import ROOT
 
-PAGE = ROOT / "docs" / "guides" / "agents.md"
+PAGE = ROOT / "docs" / "guides" / "frameworks.md"
+AGENTS = Path(__file__).with_name("agents")
 MOST_LINES = 5
 
-_EXAMPLE = re.compile(r"^<!-- example: (\S+) -->$(.*?)(?=^<!-- example: |^## |\Z)", re.MULTILINE | re.DOTALL)
+_EXAMPLE = re.compile(
+    r"^<!-- example: ([^\n]+) -->$(.*?)(?=^<!-- example: |^## |\Z)", re.MULTILINE | re.DOTALL
+)
 _BLOCK = re.compile(r"^```\w+\n(?:#|//) ([^\n]+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _CALL = "agent: {call: bot:answer}\n"
 
@@ -34,20 +38,24 @@ class Example(NamedTuple):
 
 
 def read_examples() -> dict[str, Example]:
-    """Give each framework's example by the framework's name."""
+    """Give each framework's example by the framework's name; several names may share one example."""
     page = PAGE.read_text(encoding="utf-8")
-    return {name: _example(name, text) for name, text in _EXAMPLE.findall(page)}
+    return {
+        name: _example(name, text) for names, text in _EXAMPLE.findall(page) for name in names.split(", ")
+    }
 
 
 def read_tool() -> str:
     """Give the module that every example imports."""
-    blocks = dict(_BLOCK.findall(PAGE.read_text(encoding="utf-8")))
-    return blocks["weather.py"]
+    return (AGENTS / "weather.py").read_text(encoding="utf-8")
 
 
 def _example(name: str, text: str) -> Example:
     blocks = dict(_BLOCK.findall(text))
+    (agent,) = AGENTS.glob(f"{name.replace('-', '_')}.*")
     try:
-        return Example(blocks["your agent"], blocks["added"], blocks.get("added to suite.yaml", _CALL))
+        return Example(
+            agent.read_text(encoding="utf-8"), blocks["added"], blocks.get("added to suite.yaml", _CALL)
+        )
     except KeyError as missing:
-        raise ValueError(f"docs/guides/agents.md: the example {name} has no block {missing}") from None
+        raise ValueError(f"docs/guides/frameworks.md: the example {name} has no block {missing}") from None

@@ -203,20 +203,26 @@ def _tokens(name: str, plan: ReplyPlan, body: Json) -> int:
     return plan.input_tokens + plan.output_tokens
 
 
-class Serving(NamedTuple):
+class Serving:
     """A server that listens: its address without a slash at the end, and what it has been asked."""
 
-    address: str
-    traffic: Traffic
+    def __init__(self) -> None:
+        self._server = _Server()
+        self.address = f"http://127.0.0.1:{self._server.server_port}"
+        self.traffic = self._server.traffic
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+
+    def stop(self) -> None:
+        """Listen no more: a replay finds no server."""
+        self._server.shutdown()
+        self._server.server_close()
 
 
 @contextmanager
 def serving() -> Iterator[Serving]:
-    """Serve in threads of this process for as long as the block lasts."""
-    server = _Server()
-    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    """Serve in threads of this process for as long as the block lasts, or until it is stopped."""
+    server = Serving()
     try:
-        yield Serving(f"http://127.0.0.1:{server.server_port}", server.traffic)
+        yield server
     finally:
-        server.shutdown()
-        server.server_close()
+        server.stop()

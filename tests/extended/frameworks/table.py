@@ -16,40 +16,39 @@ from tests.extended.frameworks.matrix import cases
 
 AGES = ("newest", "year-old")
 PAGE = ROOT / "docs" / "reference" / "frameworks.md"
-HEAD = f"""# Frameworks that were tried
+HEAD = f"""# Tested versions of frameworks
 
 <!-- Made by `python -m tests.extended.frameworks --write`. -->
 
-Each framework has an environment of its own, with its newest version or with that which was newest on
-{YEAR_OLD} (and all that it needs, as of that day), and pytest-agenteval beside it; model and tool's API are
-a server on this machine. Of each way of running it, the example of
-[agents.md](../guides/agents.md#frameworks) (`docs`, where it has one) and those that are named, this
-has to be true:
+This page lists the frameworks and clients that pytest-agenteval is tested with.
+[Your framework](../guides/frameworks.md) has an example for 17 of them.
 
-- the transcript has the agent's words, the call with its arguments, the result as the model was shown it, and
-  the answer; `tool_called` passes;
-- `terminal`, where the tool's result ends the agent and no model is shown it: the result is unknown or what
-  the agent returned, and no error; `structured`: the answer is an object, of a type that the agent names;
-- DSPy's ReAct writes its calls in texts: those that the agent returns are in the transcript;
-- steps and tokens are those that the server counted;
-- what `--agent-record=once --agent-record-chat=once` recorded is replayed word by word once the server is
-  gone: no connection is begun;
-- ten tasks at once, each several times (trials divided by ten tells how often, all ways together), are not
-  mixed up;
-- under `limits: {{steps: 4}}` a model that never ends is asked four times;
-- after the end of a trial that ran out of time, nothing more is asked;
-- without flags nothing is sent, and a flag is named (tried with the first way alone).
+Each framework is installed in two ages: its newest version, and the version of {YEAR_OLD}. The model and the
+tool's API are servers on the test machine. `docs` is the example of the guide; the other ways are sync,
+async, streamed and so on. Each way has to pass these checks:
 
-huggingface-hub is run with `HF_HUB_DISABLE_TELEMETRY=1`. Without it the client asks the hub for a list once a
-day: only one trial records that request, and another one may miss it in a replay
-([limits](../project/limits.md#what-is-not-seen)).
+| check | what is true |
+|---|---|
+| transcript | It holds the agent's words, the call with its arguments, the result that the model read, and the answer. `tool_called` passes. |
+| `terminal` | A tool's result ends the agent, and no model reads it. The result is unknown or what the agent returned; there is no error. |
+| `structured` | The answer is an object of a type that the agent names. |
+| counts | Steps and tokens equal those of the server. |
+| replay | A recorded run replays word for word without the server, and opens no connection. |
+| concurrency | Ten tasks run at once, several times each, and are not mixed up. |
+| limits | With `limits: {{steps: 4}}`, an endless model is called four times. After a timeout, no more requests are sent. |
+| no flags | Nothing is sent, and the message names a flag (first way only). |
 
-"""
+DSPy's ReAct writes its calls as text: the transcript has those that the agent returns. huggingface-hub runs
+with `HF_HUB_DISABLE_TELEMETRY=1`, because its client requests a list once a day, which
+[only one trial records](../project/limits.md#what-is-not-seen).
+
+"""  # noqa: E501
 NOTE = """
-¹ without our litellm, which wants other versions of what this one needs; ² without our mcp, too; ³ and with
-an older aiohttp than ours: none is needed by an agent of one's own.
+Where versions conflict with the framework's, pytest-agenteval was installed ¹ without litellm; ² without
+litellm and mcp; ³ without them and with an older aiohttp.
+[Your own agent needs none of them](../guides/frameworks.md#if-versions-conflict).
 """
-UNREAD_NOTE = "format not read: recorded, replayed as HTTP, and a line says so"
+UNREAD_NOTE = "not read; recorded and replayed as HTTP"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +126,7 @@ def lines_of_page() -> Iterator[Line]:
 def write_page(rows: Iterable[Row]) -> None:
     """Write the page, which names the ways that were never tried."""
     tried = {row.name: row for row in rows}
-    head = ["| framework | versions | ways | trials | holds | tried |", "|---|---|---|---|---|---|"]
+    head = ["| framework | versions | ways | passed | tested |", "|---|---|---|---|---|"]
     before = _lines_before()
     table = "\n".join([*head, *(_table_line(line, tried, before) for line in lines_of_page())])
     PAGE.write_text(f"{HEAD}{table}\n{NOTE}", encoding="utf-8", newline="\n")
@@ -141,19 +140,19 @@ def _lines_before() -> dict[str, str]:
 
 def _table_line(line: Line, tried: Mapping[str, Row], before: Mapping[str, str]) -> str:
     if line.lacks:
-        return f"| {line.title} | | not tried: {line.lacks} | | | |"
+        return f"| {line.title} | | not tested: {line.lacks} | | |"
     named = {way: tried.get(f"{line.framework} {line.age} {way}") for way in line.ways}
     rows = [row for row in named.values() if row]
     never = [way for way, row in named.items() if not row]
-    parts = [", ".join(row.way for row in rows), f"never tried: {', '.join(never)}" if never else ""]
+    parts = [", ".join(row.way for row in rows), f"never tested: {', '.join(never)}" if never else ""]
     ways = "; ".join(filter(None, parts)) + line.without
     if not rows:
-        return before.get(line.title, f"| {line.title} | | {ways} | | | |")
+        return before.get(line.title, f"| {line.title} | | {ways} | | |")
     faults = [f"{row.way}: {row.faults[0]}" for row in rows if row.faults]
     good = UNREAD_NOTE if line.is_unread else "all"
     holds = good if not faults else "; ".join(faults).replace("|", "\\|")
-    trials, day = sum(row.trials for row in rows), max(row.day for row in rows)
-    return f"| {line.title} | {_versions(rows[0])} | {ways} | {trials} | {holds} | {day} |"
+    day = max(row.day for row in rows)
+    return f"| {line.title} | {_versions(rows[0])} | {ways} | {holds} | {day} |"
 
 
 def _versions(row: Row) -> str:

@@ -1,0 +1,20 @@
+import json
+
+import litellm
+
+from weather import get_weather
+
+CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": CITY}}
+
+
+async def converse(question):
+    messages = [{"role": "system", "content": "You tell the weather."}, {"role": "user", "content": question}]
+    while True:
+        reply = await litellm.acompletion("openai/gpt-5-mini", messages, tools=[TOOL])
+        messages.append(reply.choices[0].message)
+        if not messages[-1].tool_calls:
+            return messages
+        for call in messages[-1].tool_calls:
+            weather = get_weather(**json.loads(call.function.arguments))
+            messages.append({"role": "tool", "tool_call_id": call.id, "content": weather})
