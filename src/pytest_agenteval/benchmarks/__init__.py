@@ -1,1 +1,1 @@
-"""Benchmarks that come with the package: guests of the core, which names none of them."""
+"""Benchmarks that come with the package. The core names none of them."""

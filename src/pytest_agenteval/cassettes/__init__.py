@@ -1,1 +1,1 @@
-"""Recordings of tools and models in vcrpy's file format, and the tapes that trials play them from."""
+"""Recordings of tools and models in vcrpy's file format, and their replay."""

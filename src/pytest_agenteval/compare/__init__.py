@@ -1,1 +1,1 @@
-"""Two runs beside each other: which trials belong together, and whether anything changed."""
+"""Two runs side by side: which trials belong together, and whether anything changed."""

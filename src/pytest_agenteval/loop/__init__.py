@@ -1,1 +1,1 @@
-"""What stored runs say should be done next to suites and prompts. Runs nothing itself."""
+"""What stored runs suggest for suites and prompts. Runs nothing itself."""

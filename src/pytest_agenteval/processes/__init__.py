@@ -1,1 +1,1 @@
-"""What only POSIX has, and what stands in its place elsewhere: no other room asks which system it runs on."""
+"""What only POSIX has, and its replacement elsewhere. No other room asks which system it runs on."""

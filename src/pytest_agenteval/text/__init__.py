@@ -1,1 +1,1 @@
-"""What lies below everything: errors, JSON and its forms, patterns, and what must not be read."""
+"""What all other rooms use: errors, JSON, patterns, and redaction of secrets."""
