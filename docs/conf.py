@@ -1,0 +1,189 @@
+"""How Sphinx builds the site from these pages: `.ci/docs OUT` runs it once for each language.
+
+The pages are written for GitHub. This file adds what only the site needs: navigation from the table in
+``index.md``, links to files outside this build, each page as Markdown, ``llms.txt`` and ``llms-full.txt``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from mdit_py_plugins.anchors.index import slugify
+from sphinx.application import Sphinx
+from sphinx.search import SearchLanguage
+from sphinx.util import logging
+
+logger = logging.getLogger(__name__)
+
+DOCS = Path(__file__).parent
+ROOT = DOCS.parent
+LANGUAGES = {"en": ("English", DOCS), "ko": ("한국어", DOCS / "ko"), "ja": ("日本語", DOCS / "ja")}
+APPENDED = {
+    "project/changes": ROOT / "CHANGELOG.md",
+    "project/contributing": ROOT / ".github" / "CONTRIBUTING.md",
+}
+"""Pages that are one sentence with a link on GitHub. The site appends the linked file."""
+
+LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s:#]+)(#[^()\s]*)?\)")
+TOCTREE = "\n\n```{{toctree}}\n:hidden:\n:caption: {}\n\n{}\n```\n"
+
+project = html_title = "pytest-agenteval"
+extensions = ["myst_parser"]
+exclude_patterns = ["ko", "ja"]
+templates_path = [str(DOCS / "_templates")]
+myst_heading_anchors = 6
+myst_url_schemes = {"http": None, "https": None, "mailto": None}
+myst_url_schemes |= {"page": {"url": "{{path}}"}, "heading": {"url": "{{path}}#{{fragment}}"}}
+suppress_warnings = ["misc.highlighting_failure"]  # code blocks in languages that Pygments does not know
+html_theme = "furo"
+html_copy_source = html_show_sphinx = html_show_copyright = html_use_index = False
+html_sidebars = {
+    "**": [
+        "sidebar/brand.html",
+        "sidebar/search.html",
+        "languages.html",
+        "sidebar/scroll-start.html",
+        "sidebar/navigation.html",
+        "sidebar/scroll-end.html",
+    ]
+}
+
+
+class KoreanSearch(SearchLanguage):
+    """Finds 점수 in 점수를: words that are not Latin are also indexed as pairs of letters."""
+
+    lang = "ko"
+    js_splitter_code = r"""
+    var splitQuery = (query) => (query.match(/[\p{L}\p{N}_]+/gu) || []).flatMap((word) =>
+      /^[\x00-\u02ff]*$/.test(word) || word.length < 3 ? [word]
+        : [...word].slice(1).map((character, at) => word[at] + character));
+    """
+
+    def split(self, input: str) -> list[str]:
+        """Give the words of a text, then the pairs."""
+        words = super().split(input)
+        others = [word for word in words if not re.fullmatch(r"[\x00-\u02ff]*", word)]
+        return words + [word[at : at + 2] for word in others for at in range(len(word) - 1)]
+
+
+class JapaneseSearch(KoreanSearch):
+    """Finds 変更 in a sentence, which has no spaces."""
+
+    lang = "ja"
+
+
+def sections(index: str) -> dict[str, list[tuple[str, str]]]:
+    """Give the links in each row of the table of sections, as (text, page without ``.md``)."""
+    rows = re.findall(r"^\| *([^|]+?) *\|(.*)\|$", index, re.MULTILINE)
+    return {
+        section: links
+        for section, cells in rows
+        if (links := [(text, path[:-3]) for text, path, _ in LINK.findall(cells) if path.endswith(".md")])
+    }
+
+
+def anchors(page: Path) -> set[str]:
+    """Give the anchors of a page's headings, as GitHub and MyST make them."""
+    headings = re.findall(r"^#+ +(.+?) *$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {slugify(re.sub(r"\[(.*?)\]\(.*?\)|[`*]", r"\1", heading)) for heading in headings}
+
+
+def appended(file: Path, folder: Path) -> str:
+    """Give the file without its title, with links that hold from a page in the folder.
+
+    A link to a heading that is gone leads to its page: the changelog is not rewritten when pages are.
+    """
+
+    def moved(link: re.Match[str]) -> str:
+        target = (file.parent / link[2]).resolve()
+        anchor = link[3] if link[3] and link[3][1:] in anchors(target) else ""
+        return f"[{link[1]}]({os.path.relpath(target, folder)}{anchor})"
+
+    return LINK.sub(moved, file.read_text(encoding="utf-8").partition("\n")[2])
+
+
+def address(app: Sphinx, docname: str, path: str, anchor: str) -> str:
+    """Give the link target for the site: unchanged within this build, else another language or a file."""
+    folder = (Path(app.srcdir) / docname).parent
+    target = (folder / path).resolve()
+    if not target.is_file() or app.env.path2doc(str(target)) in app.env.found_docs:
+        return path + anchor  # MyST checks it
+    for page, file in APPENDED.items():
+        if target == file:
+            target = DOCS / f"{page}.md"
+            path = os.path.relpath(target, folder)
+    if target.suffix == ".md" and target.is_relative_to(DOCS):
+        if anchor and anchor[1:] not in anchors(target):
+            logger.warning("%s%s: that page has no such heading", path, anchor, location=docname)
+        return f"{'heading' if anchor else 'page'}:{path.removesuffix('.md')}.html{anchor}"
+    if repository := os.environ.get("GITHUB_REPOSITORY"):
+        server = os.environ.get("GITHUB_SERVER_URL", "https://github.com")
+        return f"{server}/{repository}/blob/main/{target.relative_to(ROOT).as_posix()}{anchor}"
+    return f"path:{path}"  # no public address is known: MyST copies the file into the site
+
+
+def read_page(app: Sphinx, docname: str, content: list[str]) -> None:
+    """Before a page is parsed, append its file, adapt its links and add the navigation."""
+    text = content[0]
+    if docname in APPENDED and app.config.language == "en":
+        text += appended(APPENDED[docname], (DOCS / docname).parent)
+    app.env.markdown[docname] = text
+    content[0] = LINK.sub(lambda link: f"[{link[1]}]({address(app, docname, link[2], link[3] or '')})", text)
+    for section, links in sections(text).items() if docname == "index" else ():
+        pages = [f"{label} <{page}>" for label, page in links if page in app.env.found_docs]
+        content[0] += TOCTREE.format(section, "\n".join(pages)) if pages else ""
+
+
+def add_languages(app: Sphinx, page: str, template: str, context: dict[str, object], doctree: object) -> None:
+    """Link the same page in each language, or that language's first page."""
+    up = "../" * (page.count("/") + (app.config.language != "en"))
+    context["languages"] = languages = []
+    for code, (name, folder) in LANGUAGES.items():
+        if (folder / "index.md").is_file():
+            same = page if (folder / f"{page}.md").is_file() else "index"
+            link = f"{up}{code}/{same}.html" if code != "en" else f"{up}{same}.html"
+            languages.append({"code": code, "name": name, "link": link})
+
+
+def write_markdown(app: Sphinx, error: Exception | None) -> None:
+    """Write each page as Markdown beside its HTML, in English also llms.txt (llmstxt.org)."""
+    if error:
+        return
+    pages, out = app.env.markdown, Path(app.outdir)
+    for name, text in pages.items():
+        (out / f"{name}.md").write_text(text, encoding="utf-8")
+    if app.config.language != "en":
+        return
+    lines = [f"# {project}", "", f"> {first_sentence(pages['index'])}"]
+    full = [pages["index"]]
+    for section, links in sections(pages["index"]).items():
+        lines += ["", f"## {section}", ""]
+        for _, name in links:
+            title = pages[name].partition("\n")[0].removeprefix("# ")
+            lines.append(f"- [{title}]({name}.md): {first_sentence(pages[name])}")
+            full += [pages[name]] * (name not in APPENDED)
+    (out / "llms.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (out / "llms-full.txt").write_text("\n\n".join(full), encoding="utf-8")
+
+
+def first_sentence(text: str) -> str:
+    """Give the first sentence below a page's title, without links."""
+    prose = (part for part in re.split(r"\n\s*\n", text) if re.match(r"[\w`*\[]", part))
+    words = re.sub(r"\[(.*?)\]\([^)]*\)", r"\1", " ".join(next(prose, "").split()))
+    return re.split(r"(?<=[.?!])\s", words)[0]
+
+
+def _prepare(app: Sphinx) -> None:
+    app.env.markdown = {}
+
+
+def setup(app: Sphinx) -> None:
+    """Register all of the above with Sphinx."""
+    app.add_search_language(KoreanSearch)
+    app.add_search_language(JapaneseSearch)
+    app.connect("builder-inited", _prepare)
+    app.connect("source-read", read_page)
+    app.connect("html-page-context", add_languages)
+    app.connect("build-finished", write_markdown)
