@@ -315,8 +315,8 @@ def _settings_of(factory: object) -> set[str]:
 
 
 def test_prompts_are_listed_by_their_names() -> None:
-    """The prompts of our agents in docs/guides/tasks.md are the files that they have."""
-    text = (ROOT / "docs" / "guides" / "tasks.md").read_text(encoding="utf-8")
+    """The prompts of our agents in docs/reference/agents.md are the files that they have."""
+    text = (ROOT / "docs" / "reference" / "agents.md").read_text(encoding="utf-8")
     for agent in ("card", "pkm"):
         (row,) = re.findall(rf"^\| `{agent}` \| (.*) \|$", text, re.MULTILINE)
         assert set(re.findall(r"`(\w+)`", row)) == set(
