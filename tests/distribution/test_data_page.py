@@ -1,9 +1,15 @@
-"""docs/reference/data.md lists every column there is, and its examples run as they are typed."""
+"""docs/reference/data.md lists every column there is, and its examples run as they are typed.
+
+``python -m tests.distribution.test_data_page`` writes the tables of columns from the code.
+"""
 
 from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
@@ -13,10 +19,14 @@ from pytest_agenteval.reports.exports.row_files import TASK_COLUMNS
 from pytest_agenteval.store.rows import ROW_KINDS, TRIAL_KEY, RowKind
 from tests.reports.runs import MIXED, PLANNED, store_run
 
-PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "data.md").read_text(encoding="utf-8")
+FILE = Path(__file__).parents[2] / "docs" / "reference" / "data.md"
+PAGE = FILE.read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 COMMANDS = re.findall(r"^    agenteval (sql .*)$", PAGE, re.MULTILINE)
 TYPES = {"json": "JSON"}
+
+
+TASKS = "tasks: one row for each task of a run with one model and variant"
 
 
 def _rows_below(heading: str) -> list[str]:
@@ -24,16 +34,31 @@ def _rows_below(heading: str) -> list[str]:
     return re.findall(r"^\| `.*\|$", section, re.MULTILINE)
 
 
+def _table(columns: Iterable[tuple[str, str, str]]) -> Iterator[str]:
+    """Yield the rows of a table; neighbours that differ only in their names share a row."""
+    for (type, meaning), group in groupby(columns, itemgetter(1, 2)):
+        yield f"| {', '.join(f'`{column[0]}`' for column in group)}{type and f' {type}'} | {meaning} |"
+
+
+def _columns(kind: RowKind) -> list[str]:
+    """Give the rows of the page for a kind; those that trials share stand at trials."""
+    return list(
+        _table(
+            (column.name, TYPES.get(column.type, column.type) + "?" * column.optional, column.meaning)
+            for column in kind.columns
+            if kind.name == "trials" or column not in TRIAL_KEY
+        )
+    )
+
+
+def _task_columns() -> list[str]:
+    return list(_table((name, "", meaning) for name, (_, meaning) in TASK_COLUMNS.items()))
+
+
 @pytest.mark.parametrize("kind", ROW_KINDS.values(), ids=list(ROW_KINDS))
 def test_each_column_is_listed_with_type_and_meaning(kind: RowKind) -> None:
-    """In the order in which they stand in the rows; those that trials share stand at trials."""
-    columns = [column for column in kind.columns if kind.name == "trials" or column not in TRIAL_KEY]
-
-    assert _rows_below(f"{kind.name}: {kind.meaning}") == [
-        f"| `{column.name}` | {TYPES.get(column.type, column.type)}"
-        f"{', may be missing' if column.optional else ''} | {column.meaning} |"
-        for column in columns
-    ]
+    """In the order in which they stand in the rows."""
+    assert _rows_below(f"{kind.name}: {kind.meaning}") == _columns(kind)
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=["pandas"])
@@ -51,10 +76,8 @@ def test_an_example_runs_as_it_is_typed(
 
 
 def test_each_column_of_tasks_is_listed() -> None:
-    """As the view reckons them, in its order."""
-    assert _rows_below("tasks: one row for each task of a run with one model and variant") == [
-        f"| `{name}` | {meaning} |" for name, (_, meaning) in TASK_COLUMNS.items()
-    ]
+    """In the order of the view."""
+    assert _rows_below(TASKS) == _task_columns()
 
 
 def test_the_queries_that_are_shown_are_answered(
@@ -68,3 +91,24 @@ def test_the_queries_that_are_shown_are_answered(
     for command in COMMANDS:
         assert main(shlex.split(command)) == 0, command
     assert capsys.readouterr().out.startswith("bucket  avg(score)\ny           0.0000\nx           0.8750\n")
+
+
+def written() -> str:
+    """Give the page with the tables of columns as the code has them."""
+    text = PAGE
+    tables = {f"{kind.name}: {kind.meaning}": _columns(kind) for kind in ROW_KINDS.values()}
+    for heading, rows in {**tables, TASKS: _task_columns()}.items():
+        head, found, rest = text.partition(f"\n### {heading}\n")
+        assert found, f"the page has no heading {heading!r}"
+        after = rest[end.start() :] if (end := re.search(r"^#", rest, re.MULTILINE)) else ""
+        text = (
+            f"{head}{found}\n"
+            + "\n".join(["| column | what it is |", "|---|---|", *rows])
+            + "\n"
+            + f"\n{after}" * bool(after)
+        )
+    return text
+
+
+if __name__ == "__main__":
+    FILE.write_text(written(), encoding="utf-8")

@@ -104,7 +104,7 @@ def test_parquet_reads_what_was_written(runs: list[Run], tmp_path: Path, rows: s
     assert table.to_pylist() == [row for run in runs for row in run.rows(rows)]
     assert table.schema.equals(runs[0].to_arrow(rows).schema)
     assert len(pandas.read_parquet(tmp_path / "o.parquet")) == table.num_rows
-    assert table.schema.field("run").metadata == {b"meaning": b"the run's name, as `agenteval runs` lists it"}
+    assert table.schema.field("run").metadata == {b"meaning": b"the run's name, as in `agenteval runs`"}
 
 
 @ROWS

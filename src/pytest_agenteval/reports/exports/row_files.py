@@ -230,19 +230,25 @@ TASK_COLUMNS: Mapping[str, tuple[str, str]] = {
     "kind": ("any_value(kind)", "as of trials"),
     "file": ("any_value(file)", "as of trials"),
     "tags": ("any_value(tags)", "as of trials"),
-    "trial_count": ("count(*)", "how many trials it has"),
-    "decided": ("count(score)", "how many of them have a score"),
-    "passed_count": ("count(*) filter (passed)", "how many passed"),
-    "errored_count": ("count(*) filter (ending = 'errored')", "how many errored"),
-    "score": ("avg(score)", "the mean of its trials' scores; missing where none has one"),
-    "worst": ("min(score)", "the lowest of them"),
-    "best": ("max(score)", "the highest"),
+    "trial_count": ("count(*)", "its trials"),
+    "decided": ("count(score)", "trials with a score"),
+    "passed_count": ("count(*) filter (passed)", "trials that passed"),
+    "errored_count": ("count(*) filter (ending = 'errored')", "trials that errored"),
+    "score": ("avg(score)", "the mean of its trials' scores; missing without any"),
+    "worst": ("min(score)", "the lowest of these scores"),
+    "best": ("max(score)", "the highest of these scores"),
     "all_tokens": (
         "case when count(all_tokens) = count(*) then sum(all_tokens)::bigint end",
-        "what all its trials took; none where a part of it is unknown",
+        "the sum over its trials; missing if any is unknown",
     ),
-    "all_cost_usd": ("case when count(all_cost_usd) = count(*) then sum(all_cost_usd) end", "likewise"),
-    "all_seconds": ("case when count(all_seconds) = count(*) then sum(all_seconds) end", "likewise"),
+    "all_cost_usd": (
+        "case when count(all_cost_usd) = count(*) then sum(all_cost_usd) end",
+        "the sum over its trials; missing if any is unknown",
+    ),
+    "all_seconds": (
+        "case when count(all_seconds) = count(*) then sum(all_seconds) end",
+        "the sum over its trials; missing if any is unknown",
+    ),
 }
 """The view of tasks over trials: how each column is reckoned, and what it is.
 
