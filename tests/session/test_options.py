@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -28,36 +29,56 @@ def of(rows: list[Option[Any]]) -> list[str]:
 
 HEAD = """# Options
 
-Every option can be said in three places; the first that says anything decides: the command line, the
-environment, and `[tool.agenteval]` in `pyproject.toml`. What a suite's `defaults` or a task say comes
-after them. Relative paths start from the working folder, those in `pyproject.toml` from that file. A
-value that cannot be obeyed ends the run with exit status 4 before anything is tried, and names the place
-where it stands. A variable whose name is nearly that of an option is not read, and a line says so. Lists
-are comma lists; in `pyproject.toml` they may be lists of texts.
+You find here every option of a run. Set an option in one of three places: the command line, the
+environment, or `[tool.agenteval]` in `pyproject.toml`. The first of them wins; the task and its suite's
+`defaults` come last. The names follow from the option: `--agent-max-cost` is `AGENTEVAL_MAX_COST` and
+`max_cost`.
+
+- Paths are relative to the working folder, in `pyproject.toml` to that file.
+- A value with commas is a list; in `pyproject.toml` it may be a TOML list. Options marked + may be repeated.
+- RUN is a path, a name, the start of a name, `latest` or `MODEL@YYYYMMDD`.
+- A wrong value ends pytest with exit status 4 before any trial starts, and the message names its place.
 
 <!-- Made by `python -m tests.session.test_options`. -->
 """
 
+GROUPS = {
+    "What runs": (
+        *("model", "prompt", "repetitions", "max_trials", "split", "sample", "only", "shard", "audit"),
+        *("dry_run", "executor", "concurrency", "seed"),
+    ),
+    "Judges and users": ("judge", "self_judge", "user"),
+    "Recordings": ("record", "record_chat", "live"),
+    "Limits of a trial": ("max_steps", "timeout", "trial_tokens", "trial_cost"),
+    "Budget of a run": ("max_cost", "max_tokens"),
+    "Requests to a model": (
+        "requests_at_once",
+        "requests_per_minute",
+        "tokens_per_minute",
+        "patience_seconds",
+    ),
+    "Comparison and exit status": ("baseline", "gate", "strict"),
+    "Earlier runs": ("resume", "reuse", "regrade"),
+    "Output": (*("report", "comment", "annotations", "progress", "results", "run_name", "keep_workspaces"),),
+    "Only in pyproject.toml": ("models", "prices", "redact"),
+}
+"""The options of each heading, by their names in pyproject.toml."""
+
 
 def options_page() -> str:
     """Give docs/reference/options.md, in Markdown."""
+    rows = {row.name: row for row in Settings.rows()}
     parts = [HEAD]
-    for row in Settings.rows():
-        if row.flag:
-            flag = f"{row.flag}={row.metavar}" if row.metavar else row.flag
-            several = "; may be given several times" if row.several else ""
-            parts += [
-                f"## `{flag}`\n",
-                f"{row.help[0].upper()}{row.help[1:]}.\n",
-                f"- expected: {row.expected}{several}",
-                f"- environment: `{row.variable}`",
-                f"- pyproject.toml: `{row.name}`\n",
-            ]
-    parts.append("## In pyproject.toml alone\n")
-    for row in Settings.rows():
-        if not row.flag:
-            parts.append(f"- `{row.name}`: {row.help}; expected: {row.expected}")
-    return "\n".join(parts)
+    for group, options in GROUPS.items():
+        parts.append(f"## {group}\n\n| option | meaning |\n|---|---|")
+        for row in (rows.pop(name) for name in options):
+            shown = f"{row.flag}={row.metavar}" if row.metavar else row.flag
+            name = f"`{shown}`{' +' * row.several}" if row.flag else f"`{row.name}`"
+            meaning = re.sub(r"\(docs/(\S+)\)", r"([more](../\1))", row.help[0].upper() + row.help[1:])
+            parts.append(f"| {name} | {meaning} |".replace("auto|no", r"auto\|no"))
+        parts.append("")
+    assert not rows
+    return "\n".join(parts).rstrip()
 
 
 def test_the_reference_page_says_what_the_table_says() -> None:

@@ -70,92 +70,93 @@ class Settings(OptionValues):
 
     # The rows stand in the order of ``pytest --help`` and of docs/reference/options.md.
     models: Option[tuple[str, ...]] = Option(
-        "models to try, comma lists: an alias (claude, gpt, gemini), a litellm id, hf/NAME, vllm/NAME, or "
-        "offline: rules, oracle, nop, scripted",
+        "models to run, a comma list: claude, gpt, gemini, a litellm id, hf/NAME, vllm/NAME, or offline "
+        "rules, oracle, nop, scripted",
         MODELS,
         (),
         name="model",
         several=True,
     )
     repetitions = Option(
-        "trials of each task and model (default: the task's trials_per_run); LOW..HIGH, as in 2..6: more "
-        "than LOW where the comparison with the baseline needs them",
+        "trials of each task and model (default: the task's trials_per_run); LOW..HIGH runs more than LOW "
+        "only where the comparison with the baseline needs them",
         ValueType("N", whole_or_range, "a whole number, 1 or more, or LOW..HIGH, as in 2..6"),
         None,
         flag="--repetitions",
     )
     max_trials = count(
-        "under --repetitions=LOW..HIGH: no suite gets more than LOW where the run's trials would be more"
+        "with --repetitions=LOW..HIGH: suites that would take the run above N trials get only LOW"
     )
     variants: Option[tuple[Variant, ...]] = Option(
-        "a variant: prompt files that replace the agent's own, tried beside them",
+        "a prompt variant: files that replace the agent's prompts; runs beside the agent's own prompts",
         ValueType("NAME=PATH", by_function("read_variants"), "NAME=PATH"),
         (),
         name="prompt",
         several=True,
     )
     judges: Option[tuple[str, ...]] = Option(
-        "models that judge where a grader asks for judgement, comma lists; several are an ensemble",
+        "models for graders that need a judge, a comma list; several judges vote together",
         MODELS,
         (),
         name="judge",
         several=True,
     )
     user = Option(
-        "the model that plays the users whom tasks describe (`user` in a task)",
+        "the model that plays simulated users (`user` in a task)",
         ValueType("NAME", text, "the name of a model"),
         "",
     )
-    self_judge = switch("a model may judge its own trials: no warning")
-    split = Option("dev, held_out or all (default: dev)", choice("SPLIT", "dev", "held_out", "all"), "dev")
-    sample = count("so many tasks of each bucket, chosen by --agent-seed")
+    self_judge = switch("no warning where a model judges its own trials")
+    split = Option(
+        "which tasks: dev, held_out or all (default: dev)", choice("SPLIT", "dev", "held_out", "all"), "dev"
+    )
+    sample = count("run N tasks of each bucket, drawn with --agent-seed")
     only = Option(
-        "trials that ended so in the latest run: missed,errored; another run: missed@RUN",
+        "run only trials that ended so in the latest run, as in missed,errored; missed@RUN names another run",
         ValueType("ENDINGS", text, "endings, as in missed,errored"),
         "",
     )
     shard = Option(
-        "the I-th of N parts of all tests, for a machine each: 2/4; agenteval merge joins their runs "
+        "run part I of N, for a machine each, as in 2/4; agenteval merge joins the runs "
         "(docs/guides/shards.md)",
         ValueType("I/N", shard, "a part of several, as in 2/4: the second of four"),
         None,
     )
     audit = switch(
-        "audit tasks and graders: the reference has to reach 1.0, doing nothing and the reference spoilt in "
-        "each way have to miss; also asked for by -m agenteval_audit"
+        "check tasks and graders: the reference solution must score 1.0; doing nothing and spoilt "
+        "references must miss; also -m agenteval_audit"
     )
-    max_steps = count("replies of the model in each trial, before what the task says")
-    timeout = Option("seconds of each trial, before what the task says", SECONDS, None)
+    max_steps = count("limit on a trial's model replies; overrides the task's")
+    timeout = Option("limit on a trial's seconds; overrides the task's", SECONDS, None)
     regrade: Option[tuple[str, ...]] = Option(
-        "grade the trials of a stored run again, without an agent: a path, name, prefix, latest or "
+        "grade the trials of a stored run again, without running the agent: a path, name, prefix, latest or "
         "MODEL@YYYYMMDD",
         RUNS,
         (),
         several=True,
     )
     resume = Option(
-        "go on with a run that was cut short, in its own folder: only what is missing or errored is tried "
-        "(default: the latest run)",
+        "continue an interrupted run in its folder: run what is missing or errored (default: the latest run)",
         RUN,
         "",
         alone="latest",
     )
     reuse: Option[tuple[str, ...]] = Option(
-        "take over into a new run what an earlier one has finished and nobody has changed since; where only "
-        "graders changed they grade again (default: the latest run)",
+        "start a new run with the finished, unchanged trials of an earlier run; regrade where only graders "
+        "changed (default: the latest run)",
         RUNS,
         (),
         several=True,
         alone="latest",
     )
     baseline = Option(
-        "compare with this run, or baseline's file, when the run ends; latest is the run before; or none",
+        "compare with this run or baseline file at the end; latest is the previous run; or none",
         ValueType("RUN", path_or_name, f"a baseline's file, or {RUN.expected}"),
         "",
     )
     gate: Option[Mapping[str, Any] | None] = Option(
-        "what each suite has to reach, comma lists, before what its suite.yaml says: score=0.8, "
-        "not_worse=true, errored=0.05, ... (docs/guides/gates.md); none switches every gate off",
+        "what each suite must reach; overrides its suite.yaml: score=0.8, not_worse=true, errored=0.05, ... "
+        "(docs/guides/gates.md); none turns all gates off",
         ValueType(
             "KEY=VALUE", by_function("read_gate"), "KEY=VALUE, as in score=0.8,not_worse=true; or none"
         ),
@@ -163,69 +164,68 @@ class Settings(OptionValues):
         several=True,
     )
     reports: Option[tuple[Path, ...]] = Option(
-        "write the run's report to this file when it ends, told by its ending: .html, .md, ...; may be "
-        "given again; none for no file",
+        "write the run's report to this file; its suffix is the format: .html, .md, ...; none writes no file",
         ValueType("FILE", by_function("read_report_files"), "a file's path, or a list of them"),
         (),
         name="report",
         several=True,
     )
     seed = Option(
-        "the seed of everything that is drawn (default: 0)",
+        "the seed of every random choice (default: 0)",
         ValueType("N", whole(0), "a whole number, 0 or more"),
         0,
     )
     concurrency = Option("trials at once in each process (default: 10)", COUNT, 10)
     executor = Option(
-        "where trials are carried out: local, processes, processes:N, ray, ray:N (default: local)",
+        "where trials run: local, processes, processes:N, ray, ray:N (default: local)",
         ValueType("NAME", text, "the name of an executor"),
         "local",
     )
     record: Option[RecordMode] = Option(
-        "how tools meet their cassettes: none, once, new_episodes, all (default: none)",
+        "recordings of tools: none (replay only), once, new_episodes, all (default: none)",
         choice("MODE", *TOOL_MODES),
         "none",
     )
     record_chat: Option[RecordMode] = Option(
-        "how chats meet their cassettes: off, none, once, new_episodes, all (default: off)",
+        "recordings of models: off (call the model, record nothing), none (replay only), once, "
+        "new_episodes, all (default: off)",
         choice("MODE", *CHAT_MODES),
         "off",
     )
     live = Option(
-        "what agents ask by themselves goes out, untaped; else it meets the cassettes like tools "
+        "send what agents request by themselves, without recording it; otherwise it is replayed like tools "
         "(suite.yaml: live)",
         SWITCH,
         None,
     )
     results = Option(
-        "the folder that keeps runs (default: .agenteval/runs), or none",
+        "the folder for runs (default: .agenteval/runs), or none",
         ValueType("DIR", folder, "a folder, or none"),
         None,
     )
     run_name = Option(
-        "the name of the run's folder (default: when it began, with its models)",
+        "the name of the run's folder (default: start time and models)",
         ValueType("NAME", file_name, "a name for a folder, of letters, digits, '.', '_' and '-'"),
         "",
     )
-    keep_workspaces = switch("keep each trial's workspace in the run's folder")
+    keep_workspaces = switch("store each trial's workspace in the run's folder")
     comment = Option(
-        "write the run as a pull request's comment: the verdict, suites, the three worst "
-        "(docs/guides/github.md)",
+        "write a pull request comment: verdict, suites, the three worst trials (docs/guides/github.md)",
         ValueType("FILE", folder, "a file in Markdown, or none"),
         None,
     )
     annotations = Option(
-        "in GitHub Actions, annotate task files at the line of what was missed (default: auto)",
+        "annotate missed lines of task files in GitHub Actions (default: auto)",
         ON_OR_OFF,
         "auto",
     )
     progress = Option(
-        "what the run is at, below pytest's lines on a terminal: auto, or no (default: auto, which shows "
-        "nothing under -q, -s and --pdb, on CI servers and where the output is no terminal)",
+        "live progress below pytest's lines (default: auto, which shows nothing under -q, -s, --pdb, on CI "
+        "servers and without a terminal)",
         ON_OR_OFF,
         "auto",
     )
-    strict = switch("a miss in a capability suite is a failure too")
+    strict = switch("a miss in a capability suite fails, too")
     aliases: Option[Mapping[str, Any]] = Option(
         "models by name: an id, or a table with id and settings",
         ValueType("", table, "a table"),
@@ -234,37 +234,34 @@ class Settings(OptionValues):
         flag=None,
     )
     prices: Option[Mapping[str, ModelPrice]] = Option(
-        "what models cost, in USD for a million tokens: input, output, cached, cache_write, tiers, as_of",
+        "prices of models in USD for a million tokens: input, output, cached, cache_write, tiers, as_of",
         ValueType("", by_function("read_prices"), "a table for each model"),
         {},
         flag=None,
     )
     redact: Option[tuple[str, ...]] = Option(
-        "patterns of what is secret, besides what is known to be",
+        "patterns of further secrets to remove from recordings and runs",
         ValueType("", texts, "a list of regular expressions"),
         (),
         flag=None,
     )
-    trial_tokens = count("tokens of each trial, input and output, before what the task says")
-    trial_cost = Option("US dollars of each trial, before what the task says", DOLLARS, None)
+    trial_tokens = count("limit on a trial's tokens, input and output; overrides the task's")
+    trial_cost = Option("limit on a trial's cost in US dollars; overrides the task's", DOLLARS, None)
     max_cost = Option(
-        "US dollars of the whole run, judges too: what is in flight ends, nothing more begins, and "
-        "--agent-resume goes on (docs/guides/budgets.md)",
+        "budget of the whole run in US dollars, judges included; running trials finish, and --agent-resume "
+        "continues (docs/guides/budgets.md)",
         DOLLARS,
         None,
     )
-    max_tokens = count("tokens of the whole run, input and output, judges' too, likewise")
-    dry_run = switch(
-        "run nothing and say what would be run, and what it would take: trials, tokens, US dollars"
-    )
+    max_tokens = count("budget of the whole run in tokens, judges included")
+    dry_run = switch("run nothing; show what would run, and estimated trials, tokens and US dollars")
     requests_at_once = count(
-        "requests under way at once to each model, at most, by all processes of the run together (default: "
-        "as many as they have trials at once)"
+        "limit on parallel requests to each model, over all processes (default: as many as trials at once)"
     )
-    requests_per_minute = count("requests to each model in any minute, at most (default: no limit)")
-    tokens_per_minute = count("tokens of requests and replies of each model in a minute (default: no limit)")
+    requests_per_minute = count("limit on requests to each model per minute (default: none)")
+    tokens_per_minute = count("limit on each model's tokens per minute, requests and replies (default: none)")
     patience_seconds = Option(
-        "so long a model is waited for that replies to nobody any more, before the rest is not run "
+        "how long to wait for a model that no longer replies before the remaining trials do not run "
         "(default: 120)",
         SECONDS,
         None,
