@@ -259,7 +259,7 @@ def test_the_end_states_that_our_agents_tell_are_listed(
     states = [set(stored.trial(entry).outcome.answer.state) for entry in stored.entries]
     assert len(states) == 2
     # `file_contents` is read from the workspace.
-    assert _rows("benchmarks/memex-end-state.md", "key") == set.union(*states) | {"file_contents"}
+    assert _rows("benchmarks/memex-graders.md", "key") == set.union(*states) | {"file_contents"}
 
 
 def test_every_cause_of_an_error_is_explained() -> None:

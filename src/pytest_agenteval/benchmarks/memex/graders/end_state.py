@@ -65,7 +65,7 @@ def entry_text(evidence: Evidence) -> str:
 
 
 # The state at the end of a trial, as the agent reports it or the workspace shows it;
-# docs/benchmarks/memex-end-state.md explains its keys.
+# docs/benchmarks/memex-graders.md explains its keys.
 State = Mapping[str, Any]
 
 _Grader = TypeVar("_Grader")
@@ -176,7 +176,7 @@ def _value_text(value: Any) -> str:
     return value if isinstance(value, str) else repr(value)
 
 
-# The keys of our own agents' end states, which docs/benchmarks/memex-end-state.md explains.
+# The keys of our own agents' end states, which docs/benchmarks/memex-graders.md explains.
 _STATE_KEYS = """
     is_complete missing_requirements card_save_tool_called persisted_fact_id status has_title has_ui_configs
     template_ids card_yaml_blob wrote_para updated_insight skipped_pkm successful_pkm_mutation file_contents
