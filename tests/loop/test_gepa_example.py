@@ -1,4 +1,4 @@
-"""docs/guides/prompts.md: gepa as a coding agent, by the public names alone."""
+"""docs/guides/improve.md: gepa as a coding agent, by the public names alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.loop.prompt_projects import PRICES, bakery
 
 pytest.importorskip("gepa")
 
-PAGE = Path(__file__).parents[2] / "docs" / "guides" / "prompts.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "improve.md"
 MODEL = f"""
 import sys
 question = sys.stdin.read()

@@ -118,7 +118,7 @@ class Settings(OptionValues):
     )
     shard = Option(
         "run part I of N, for a machine each, as in 2/4; agenteval merge joins the runs "
-        "(docs/guides/shards.md)",
+        "(docs/guides/clusters.md)",
         ValueType("I/N", shard, "a part of several, as in 2/4: the second of four"),
         None,
     )
