@@ -228,7 +228,7 @@ UNDECIDED: Mapping[str, str] = {
     "unreadable": "the grader cannot read what the agent wrote",
     "not_defined": "the original program has no such metric",
 }
-"""Why a grade may have no score, and what it means; where a grader broke, it is one of ``CAUSES``."""
+"""Why there may be no score, and what it means; where a grader broke, it is one of ``CAUSES``."""
 
 # The reason for a missing score where a grader raised an error, or returned something that is no grade.
 CRASH = "grader_crash"
