@@ -73,8 +73,9 @@ def test_a_file_holds_one_task_or_a_list(here: Path) -> None:
         "- {id: a, input: {}, graders: [{name: n}]}\n\n- input: {}\n  id: b\n  graders: [{name: n}]\n",
     )
 
-    assert load_tasks(single) == (LoadedTask(task(id="one"), single, 2, None, "x"),)
-    assert [(one.task.id, one.line, one.index) for one in load_tasks(several)] == [("a", 1, 0), ("b", 4, 1)]
+    assert load_tasks(single) == (LoadedTask(task(id="one"), single, 2, (), "x"),)
+    places = [(one.task.id, one.line, one.at) for one in load_tasks(several)]
+    assert places == [("a", 1, (0,)), ("b", 4, (1,))]
 
 
 def test_a_file_is_grouped_by_its_folder_below_the_root_of_all_folders_too(here: Path) -> None:

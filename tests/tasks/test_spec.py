@@ -131,7 +131,7 @@ def test_an_unknown_source_means_manual(source: str) -> None:
         ("id", ""),
         *(("id", f"a{char}b") for char in " /\\:[]\n\u3000"),
         ("id", 3),
-        ("input", "text"),
+        ("input", " "),
         ("input", None),
         ("graders", []),
         ("graders", {"name": "n"}),

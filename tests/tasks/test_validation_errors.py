@@ -100,7 +100,7 @@ def test_a_missing_key_is_told_where_it_should_stand() -> None:
 
     assert problem_text("task.yaml", text) == textwrap.dedent("""\
         task.yaml:2: input
-          expected: a map: what the agent is given
+          expected: a text, or a map: what the agent is given
           found:    no key 'input'
         task.yaml:4: graders[0].name
           expected: the name of a registered grader
@@ -133,7 +133,7 @@ def test_each_kind_of_wrong_value_is_named_in_plain_words() -> None:
           expected: a text with no space, slash, colon or bracket
           found:    'a b' (text)
         task.json:2: input
-          expected: a map: what the agent is given
+          expected: a text, or a map: what the agent is given
           found:    nothing
         task.json:3: graders
           expected: a list of 1 grader or more

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, NoReturn, Protocol
 
 from pytest_agenteval.calibration.labels import LabelledExample, describe_label_sources, read_labels
 from pytest_agenteval.compare.scoring.agreement import METRICS
-from pytest_agenteval.graders.judge.rubric import Rubric, read_rubric
+from pytest_agenteval.graders.judge.rubric import Rubric, is_question, question_rubric, read_rubric
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.tasks.documents import ParsedDocument, read_document, short_path
 from pytest_agenteval.tasks.row_tables import read_text
@@ -50,7 +50,9 @@ class Calibration(Spec, frozen=True, kw_only=True):
     labels: Annotated[Named, expects("the path of a file of labels, .jsonl or .csv, from this file's folder")]
     rubric: Annotated[
         Named,
-        expects("the name of a registered rubric, or the path of a .jinja file from this file's folder"),
+        expects(
+            "a question, a registered rubric's name, or the path of a .jinja file from this file's folder"
+        ),
     ]
     repeats: Annotated[Count, expects("a whole number, 1 or more: asks of each judge per example")] = 1
     tolerance: Annotated[
@@ -182,6 +184,8 @@ def _rubric(calibration: Calibration, document: ParsedDocument, rubrics: RubricN
         if not path.is_file():
             _refuse(document, ("rubric",), f"a file: {short_path(path)}", "none", _beside(path))
         rubric = read_rubric(read_text(path), short_path(path))
+    elif is_question(calibration.rubric):
+        rubric = question_rubric(calibration.rubric)
     else:
         names = rubrics.rubric_names
         if calibration.rubric not in names:

@@ -31,7 +31,7 @@ YAML = (".yaml", ".yml")
 def calibrate_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("labels", metavar="LABELS", help="labels (.jsonl, .csv), or a calibration file (.yaml)")
-    add("--rubric", metavar="NAME", help="a rubric's name or .jinja file (default: LABELS')")
+    add("--rubric", metavar="NAME", help="a question, a rubric's name or .jinja file (default: LABELS')")
     add("--judge", action="append", default=[], metavar="MODEL", help="who judges; several are an ensemble")
     add("--repeats", type=int, metavar="N", help="ask so often about each, to see judges' noise")
     add("--threshold", action="append", default=[], metavar="FIGURE=N", help="to be reached: spearman=0.7, spearman.DIMENSION=0.7")  # fmt: skip  # noqa: E501
@@ -71,7 +71,9 @@ def calibrate(args: argparse.Namespace) -> int:
     rubric = labels.stem
     names = installed_registry().rubric_names if args.rubric is None else ()
     if args.rubric is None and rubric not in names:
-        raise UsageMistake(f"which rubric? say --rubric=R: a .jinja file, or one of {', '.join(names)}")
+        raise UsageMistake(
+            f"which rubric? say --rubric=R: a question, a .jinja file, or one of {', '.join(names)}"
+        )
     if args.rubric is not None:
         is_file = args.rubric.endswith(".jinja")
         rubric = Path(os.path.relpath(args.rubric, labels.parent)).as_posix() if is_file else args.rubric

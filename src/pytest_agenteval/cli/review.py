@@ -32,7 +32,7 @@ from pytest_agenteval.cli.console import (
     terminal_width,
     write_document,
 )
-from pytest_agenteval.graders.judge.rubric import Rubric, read_rubric
+from pytest_agenteval.graders.judge.rubric import Rubric, is_question, question_rubric, read_rubric
 from pytest_agenteval.loop.review_pool import (
     ENDING_WORDS,
     FILTERS,
@@ -551,7 +551,10 @@ def calibrate_command(
 
 
 def _rubric_place(rubric: Rubric, folder: Path, tasks: PlannedTasks) -> str:
-    """Give a registered rubric's name, else the file of the suite that holds it."""
+    """Give the question that the rubric is, a registered rubric's name, else the file that holds it."""
+    question = rubric.dimensions[0].says
+    if is_question(question) and question_rubric(question).text == rubric.text:
+        return question
     try:
         # Another rubric may be registered under the same name.
         if tasks.registry.rubric(rubric.name).digest() == rubric.digest():

@@ -102,7 +102,15 @@ def _file_schema(what: str) -> dict[str, Any]:
     }
     several = {"type": "array", "items": one, "minItems": 1}
     shape = {"anyOf": [one, several]} if what == "task" else one
-    return {"$schema": _DRAFT, **(head if description else {}), **shape, "$defs": spec_definitions(spec)}
+    definitions = spec_definitions(spec)
+    if what == "suite":
+        definitions = {**spec_definitions(_imported(AUTHORED["task"][1])), **definitions}
+        task = definitions["Task"]
+        # In a suite's file a task without an id has the first words of its input as one.
+        required = [key for key in task["required"] if key != "id"]
+        definitions["TaskOfSuite"] = {**task, "title": "TaskOfSuite", "required": required}
+        del definitions["Task"]
+    return {"$schema": _DRAFT, **(head if description else {}), **shape, "$defs": definitions}
 
 
 def _imported(place: str) -> Any:

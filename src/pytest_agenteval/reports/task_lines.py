@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.records.explanation import worst_grade
-from pytest_agenteval.tasks.documents import ParsedDocument, read_document
+from pytest_agenteval.tasks.documents import ParsedDocument, read_document, task_entries
 from pytest_agenteval.text.errors import KeyPath, ProblemsFound
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class TaskFileLines:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._document = lru_cache(MOST_FILES)(_readable_document)
+        self._tasks = lru_cache(MOST_FILES)(_read_tasks)
 
     def line_of(self, trial: Trial | JournalEntry) -> int | None:
         """Give the line, from 1, of the grader that a trial missed most, else of its task's ``id``.
@@ -33,35 +33,28 @@ class TaskFileLines:
         For a trial that a grader broke it is that grader's line. None where the file no longer exists, or no
         longer holds the task.
         """
-        document = self._document(self._root / trial.file) if trial.file else None
-        task_path = None if document is None else _path_of(document.value, trial.key.task)
-        if document is None or task_path is None:
+        read = self._tasks(self._root / trial.file) if trial.file else None
+        if read is None or trial.key.task not in read[1]:
             return None
+        document, (task_path, task) = read[0], read[1][trial.key.task]
         grade = next((grade for grade in trial.grades if grade.crashed), None) or worst_grade(trial.grades)
-        file: Any = document.value
-        task = file[task_path[0]] if task_path else file
         path = _grader_path(task, grade, trial.grades) if grade else None
         return document.line_of((*task_path, *(path or ("id",))))
 
 
-def _readable_document(path: Path) -> ParsedDocument | None:
+def _read_tasks(path: Path) -> tuple[ParsedDocument, dict[str, tuple[KeyPath, Mapping[str, Any]]]] | None:
+    """Give a task file, and each of its tasks by its id, with the path to it; None if it cannot be read."""
     try:
-        return read_document(path)
+        document = read_document(path)
     # The file was changed or deleted after the run, which costs a report its line and nothing more.
     except ProblemsFound:
         return None
-
-
-def _path_of(value: Any, id: str) -> KeyPath | None:
-    """Give the path of a task in its file, which holds one or a list of them."""
-    if isinstance(value, list):
-        return next(((at,) for at, task in enumerate(value) if _has_id(task, id)), None)
-    return () if _has_id(value, id) else None
-
-
-def _has_id(task: Any, id: str) -> bool:
-    # YAML reads an id such as 12 as a number.
-    return isinstance(task, Mapping) and str(task.get("id")) == id
+    tasks: dict[str, tuple[KeyPath, Mapping[str, Any]]] = {}
+    for at, task in task_entries(document):
+        if isinstance(task, dict):
+            # YAML reads an id such as 12 as a number. Of tasks with one id the first counts.
+            tasks.setdefault(str(task.get("id")), (at, task))
+    return document, tasks
 
 
 def _grader_path(task: Mapping[str, Any], grade: Grade, grades: Sequence[Grade]) -> KeyPath | None:

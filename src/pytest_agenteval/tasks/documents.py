@@ -12,7 +12,7 @@ from math import isinf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from pytest_agenteval.tasks.file_names import is_calibration_name
+from pytest_agenteval.tasks.file_names import SUITE_NAMES, is_calibration_name
 from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound
 from pytest_agenteval.text.json_values import JSON, compact_json
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 _SURROGATE = re.compile(r"\\(?:u|U0000)[dD][89abAB]")
 # The look-back comes behind `id`: a pattern that begins with letters is found faster.
 _MENTIONED_ID = re.compile(r"""id(?<![^\s{,"'-]id)["']?[ \t]*:\s*["']?([^\s"'\\/:\[\]{},#]+)""")
+
+_BETWEEN_WORDS = re.compile(r"[^\w-]+")
+LONGEST_OWN_ID = 40  # characters of an id that is made of a task's input
 
 
 class ParsedDocument:
@@ -110,15 +113,49 @@ def parse_document(path: Path, data: bytes) -> ParsedDocument:
     return ParsedDocument(path, text, value)
 
 
+def task_entries(document: ParsedDocument) -> list[tuple[KeyPath, JSON]]:
+    """Give each task of a document and the path to it: one task, a list, or those that a suite's file holds.
+
+    Entries of a suite's ``tasks`` that name rows are no tasks. Of the others, one without an ``id`` has the
+    first words of its input as one.
+    """
+    value = document.value
+    if isinstance(value, list):
+        return [((index,), entry) for index, entry in enumerate(value)]
+    if document.path.name not in SUITE_NAMES:
+        return [((), value)]
+    entries = value.get("tasks") if isinstance(value, dict) else None
+    listed = enumerate(entries if isinstance(entries, list) else ())
+    maps = ((at, entry) for at, entry in listed if isinstance(entry, dict) and "rows" not in entry)
+    return [(("tasks", at), with_id(entry)) for at, entry in maps]
+
+
+def with_id(task: dict[str, Any]) -> dict[str, Any]:
+    """Give a task with an id: its own, or the first words of its input; without either it stays as it is."""
+    if "id" in task:
+        return task
+    given = task.get("input")
+    if isinstance(given, dict):
+        turns = given.get("turns")
+        given = given.get("content") or (turns[0] if isinstance(turns, list) and turns else None)
+    if isinstance(given, dict):  # a turn that says who speaks
+        given = given.get("content")
+    id = ""
+    for word in _BETWEEN_WORDS.split(given.lower()) if isinstance(given, str) else ():
+        if id and len(id) + len(word) >= LONGEST_OWN_ID:
+            break
+        id = f"{id}_{word}".strip("_")[:LONGEST_OWN_ID]
+    return {"id": id, **task} if id else task
+
+
 def lines_of_ids(document: ParsedDocument) -> tuple[int, ...]:
-    """Give the line of each task's ``id``, for a document that holds one task or a list of them.
+    """Give the line of the ``id`` of each of a document's tasks, or of a task without one.
 
     One pass of a pattern is enough where it finds these ids in this order and nothing else;
     otherwise the document is read again with its lines.
     """
-    value = document.value
-    tasks: Sequence[Any] = value if isinstance(value, list) else [value]
-    ids = [task.get("id") if isinstance(task, dict) else None for task in tasks]
+    tasks = task_entries(document)
+    ids = [task.get("id") if isinstance(task, dict) else None for _, task in tasks]
     wanted_ids = set(filter(None, (id for id in ids if isinstance(id, str))))
     hits = [match for match in _MENTIONED_ID.finditer(document.text) if match[1] in wanted_ids]
     if [match[1] for match in hits] == ids:
@@ -128,8 +165,7 @@ def lines_of_ids(document: ParsedDocument) -> tuple[int, ...]:
             seen = position
             lines.append(line)
         return tuple(lines)
-    paths: list[KeyPath] = [(index, "id") for index in range(len(ids))] if tasks is value else [("id",)]
-    return tuple(map(document.line_of, paths))
+    return tuple(document.line_of((*path, "id")) for path, _ in tasks)
 
 
 def _decode(data: bytes, file: str) -> str:

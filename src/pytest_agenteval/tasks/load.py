@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Protocol
 
@@ -23,10 +23,11 @@ from pytest_agenteval.tasks.documents import (
     read_bytes,
     read_document,
     short_path,
+    task_entries,
     top_level_keys,
 )
 from pytest_agenteval.tasks.file_names import SUITE_NAMES, folder_of, is_task_name
-from pytest_agenteval.tasks.suite_spec import NOTHING_PROMOTED, Regression, Rows, Suite
+from pytest_agenteval.tasks.suite_spec import NOTHING_PROMOTED, Regression, Suite
 from pytest_agenteval.tasks.task_spec import Task
 from pytest_agenteval.tasks.validation import (
     SpecRefused,
@@ -65,7 +66,7 @@ class TaskFolders(Protocol):
 
 
 class LoadedTask(FrozenValue, frozen=True):
-    """A task and where it was written; ``index`` is None for a task in a file of its own.
+    """A task and where it was written; ``at`` leads to it in its file, and is empty if it is all of the file.
 
     For a task that is a row of a table, ``file`` is the suite's, and ``place`` says where the row is. For a
     task that is written in Python, ``file`` is the module's.
@@ -74,7 +75,7 @@ class LoadedTask(FrozenValue, frozen=True):
     task: Task
     file: Path
     line: int
-    index: int | None
+    at: KeyPath
     bucket: str
     place: TaskFolders | None = None
 
@@ -82,7 +83,7 @@ class LoadedTask(FrozenValue, frozen=True):
         """Give the problem at a key of the task, at the place where its author wrote the key."""
         if self.place is not None:
             return self.place.problem(path, expected, found, hint)
-        path = path if self.index is None else (self.index, *path)
+        path = (*self.at, *path)
         line = read_document(self.file).line_of(path)
         return Problem(short_path(self.file), line, path, expected, found, hint)
 
@@ -125,7 +126,8 @@ def load_tasks(
 ) -> tuple[LoadedTask, ...]:
     """Read the tasks of a file, or raise every problem in it.
 
-    ``top`` is the suite's folder, else the project's. The suite's own file gives the rows that it names.
+    ``top`` is the suite's folder, else the project's. The suite's own file gives the tasks that it holds and
+    the rows that it names.
 
     Below a suite, a file that is nearly a task is a problem, and so is a file that cannot be read; the error
     is DoubtfulFile where the file may just as well be somebody's data. A file that is surely data gives no
@@ -136,33 +138,49 @@ def load_tasks(
     ``task.yaml``, too.
     """
     if suite is not None and suite.tasks and path.name in SUITE_NAMES:
-        return load_rows(read_document(path), suite)
+        return load_own_tasks(read_document(path), suite)
     task_name = is_task_name(path)
     sure = named or (task_name and not alone)
     document = _document(path, read_bytes(path), sure, below_suite=suite is not None)
     if document is None or not _holds_tasks(document, sure, below_suite=suite is not None):
         return ()
-    tasks = _validate(document, suite)
-    lines = lines_of_ids(document)
     place = _folder_bucket(folder_of(path), task_name, suite.name if suite else "", top)
-    single = not isinstance(document.value, list)
+    return _tasks_in(document, suite, place)
+
+
+def _tasks_in(document: ParsedDocument, suite: Suite | None, bucket: str) -> tuple[LoadedTask, ...]:
+    tasks = _validate(document, suite)
+    entries, lines = task_entries(document), lines_of_ids(document)
     return tuple(
-        LoadedTask(task, path, lines[index], None if single else index, _named_bucket(task) or place)
-        for index, task in enumerate(tasks)
+        LoadedTask(task, document.path, line, at, _named_bucket(task) or bucket)
+        for task, (at, _), line in zip(tasks, entries, lines, strict=True)
     )
+
+
+def load_own_tasks(document: ParsedDocument, suite: Suite) -> tuple[LoadedTask, ...]:
+    """Read the tasks in a suite's file, then the rows that it names, or raise every problem in them."""
+    tasks: list[LoadedTask] = []
+    problems: list[Problem] = []
+    for read in (partial(_tasks_in, document, suite, suite.name), partial(load_rows, document, suite)):
+        try:
+            tasks += read()
+        except ProblemsFound as wrong:
+            problems += wrong.problems
+    if problems:
+        raise ProblemsFound(problems)
+    return tuple(tasks)
 
 
 def load_rows(document: ParsedDocument, suite: Suite) -> tuple[LoadedTask, ...]:
     """Read the rows that a suite, read from ``document``, makes tasks of, or raise every problem in them."""
+    if not (tables := suite.tables):
+        return ()
     from pytest_agenteval.tasks.row_tables import RowProblems
     from pytest_agenteval.tasks.row_tasks import row_tasks
 
-    tables = suite.tables
-    alone = isinstance(suite.tasks, Rows)
-    at: list[KeyPath] = [("tasks",) if alone else ("tasks", index) for index in range(len(tables))]
     tasks: list[LoadedTask] = []
     wrong = RowProblems()
-    for index, row in enumerate(row_tasks(tables, document, at, wrong)):
+    for row in row_tasks([*tables.values()], document, [*tables], wrong):
         # A document without lines: the row's place knows where its problems stand.
         plain = ParsedDocument(row.place.suite.path, "", row.value)
         task = None
@@ -176,7 +194,7 @@ def load_rows(document: ParsedDocument, suite: Suite) -> tuple[LoadedTask, ...]:
         if task is not None:
             line = row.place.line if row.place.file else document.line_of((*row.place.at, "rows"))
             bucket = _named_bucket(task) or row.bucket
-            tasks.append(LoadedTask(task, document.path, line, index, bucket, row.place))
+            tasks.append(LoadedTask(task, document.path, line, row.place.at, bucket, row.place))
     wrong.raise_any()
     return tuple(tasks)
 
@@ -227,24 +245,21 @@ def _doubtful(file: str, line: int | None, found: str, hint: str = _ASIDE) -> Do
 
 
 def _validate(document: ParsedDocument, suite: Suite | None) -> list[Task]:
-    value = document.value
-    entries: Sequence[JSON] = value if isinstance(value, list) else [value]
     tasks: list[Task] = []
     # Collected over all tasks, so that one round of mending is enough.
     problems: list[Problem] = []
-    first: dict[str, int] = {}
-    for index, entry in enumerate(entries):
-        place: KeyPath = (index,) if entries is value else ()
+    first: dict[str, KeyPath] = {}
+    for place, entry in task_entries(document):
         try:
-            task = read_spec(Task, document, place)
-        except ProblemsFound as wrong:
-            problems += wrong.problems
+            task = spec_of(Task, entry)
+        except SpecRefused:
+            problems += problems_of(Task, entry, document, place).problems
         else:
             tasks.append(task)
-            if (earlier := first.setdefault(task.id, index)) != index:
-                other = document.line_of((earlier, "id"))
+            if (earlier := first.setdefault(task.id, place)) != place:
+                other = document.line_of((*earlier, "id"))
                 found = f"{task.id!r}, which the task on line {other} has too"
-                problems.append(_problem(document, (index, "id"), "an id of its own", found))
+                problems.append(_problem(document, (*place, "id"), "an id of its own", found))
         problems += _repeated_titles(entry, document, place)
         problems += _missing_reference(entry, suite, document, place)
     if problems:

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.tasks.documents import is_task, parse_document, read_bytes, read_document, short_path
+from pytest_agenteval.tasks.documents import (
+    is_task,
+    parse_document,
+    read_bytes,
+    read_document,
+    short_path,
+    task_entries,
+)
 from pytest_agenteval.tasks.file_names import SUITE_NAMES, is_data_name, is_set_aside_folder, is_task_name
 from pytest_agenteval.tasks.suite_spec import Suite, resolve_settings
 from pytest_agenteval.tasks.task_spec import Task
@@ -32,7 +39,7 @@ def workspace_layers(task: Task, suite_dir: Path | None, task_file: Path, root: 
     places = (suite_dir or task_file.parent, root / "fixtures")
     look_up = _PathLookup(places, root, "folder", below_places=True)
     named = {
-        key: task.input[key] for key in ("base_fixture", "fixture_dir") if task.input.get(key) is not None
+        key: task.given[key] for key in ("base_fixture", "fixture_dir") if task.given.get(key) is not None
     }
     lookups = {key: look_up.find(name) for key, name in named.items()}
     if suite_dir is None:
@@ -182,11 +189,10 @@ def _place(file: Path, task: Task | None, path: KeyPath) -> tuple[int | None, Ke
         document = read_document(file)
     except ProblemsFound:
         return None, path
-    # In a file with a list of tasks the key is below the place of its task.
-    entries: Sequence[Any] = document.value if isinstance(document.value, list) else ()
-    for index, entry in enumerate(entries):
+    # In a file with several tasks the key is below the place of its task.
+    for at, entry in task_entries(document) if task is not None else ():
         if task is not None and isinstance(entry, dict) and entry.get("id") == task.id:
-            path = (index, *path)
+            path = (*at, *path)
             break
     return document.line_of(path), path
 
@@ -213,17 +219,13 @@ class ReferencedFiles:
         return text in self._files or text.startswith(self._folders)
 
 
-def files_named_by_tasks(suite_dir: Path, root: Path, is_of_suite: Callable[[Path], bool]) -> ReferencedFiles:
-    """Find the files that the tasks of a suite name: starting trees, prompts, and files that graders read.
-
-    Every task file below the suite is read, also those that pytest does not collect.
-    """
+def files_named_by_tasks(suite_dir: Path, root: Path, files: Iterable[Path]) -> ReferencedFiles:
+    """Find what the tasks in a suite's files name: starting trees, prompts, files that graders read."""
     places = (suite_dir, root / "fixtures", root)
     # A name is looked up from each place that any kind of name may start from. A path too many does no harm.
     paths = (
         Path(os.path.normpath(place / name))
-        for file in data_files(suite_dir)
-        if is_of_suite(file)
+        for file in files
         for name in _names_in(file)
         for place in (file.parent, *places)
     )
@@ -240,10 +242,10 @@ def data_files(folder: Path) -> Iterator[Path]:
 def _names_in(file: Path) -> Iterator[str]:
     try:
         data = read_bytes(file)
-        value = parse_document(file, data).value if _NAMES_A_FILE.search(data) else None
+        entries = task_entries(parse_document(file, data)) if _NAMES_A_FILE.search(data) else []
     except ProblemsFound:  # reported where the file itself is collected
         return
-    for entry in value if isinstance(value, list) else [value]:
+    for _, entry in entries:
         if isinstance(entry, dict) and is_task(entry):
             yield from (name for name in _names_of(entry) if isinstance(name, str) and name.strip())
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from msgspec import Meta
 
 from pytest_agenteval.records.plan import Kind
-from pytest_agenteval.records.record import NOTHING, FrozenValue
+from pytest_agenteval.records.record import NOTHING, FrozenValue, from_builtins
 from pytest_agenteval.tasks.task_spec import (
     NO_HTTP_RULES,
     AgentForm,
@@ -21,6 +21,7 @@ from pytest_agenteval.tasks.task_spec import (
     ModelNameBesideOthers,
     Named,
     NamedBesideOthers,
+    OfKind,
     Paths,
     ServedTools,
     Share,
@@ -34,6 +35,7 @@ from pytest_agenteval.tasks.task_spec import (
     check_named,
     expects,
 )
+from pytest_agenteval.text.errors import KeyPath
 
 
 class Gate(Spec, frozen=True, kw_only=True):
@@ -150,6 +152,15 @@ class Rows(Spec, frozen=True, kw_only=True):
             check_named(value)
 
 
+# A task is read only when tasks are: a suite is not broken because one of its tasks is.
+TaskOrRows = Annotated[
+    Map,
+    OfKind("rows", Rows),
+    Meta(extra_json_schema={"anyOf": [{"$ref": "#/$defs/Rows"}, {"$ref": "#/$defs/TaskOfSuite"}]}),
+    expects("a task: a map with `input` and `graders`"),
+]
+
+
 # Keys with the same meaning as in a task file.
 TASK_KEYS = (
     "description", "metadata", "tags", "trials_per_run", "limits", "clock", "timeout_seconds", "agent",
@@ -259,16 +270,23 @@ class Suite(TwoSpellings, frozen=True, kw_only=True):
     ] = False
     task_pass_threshold: Annotated[Share, expects("a number from 0 to 1")] = 1.0
     tasks: Annotated[
-        Rows | tuple[Rows, ...],
-        expects("a map with `rows`, `input` and `graders`: each row is a task; or a list of such maps"),
+        Rows | tuple[TaskOrRows, ...],
+        expects(
+            "a list of tasks, as in task files; a map with `rows`, `input` and `graders`, alone or in the "
+            "list, makes a task of each row"
+        ),
     ] = ()
 
     @property
-    def tables(self) -> tuple[Rows, ...]:
-        """The tables whose rows are tasks; one table alone is a list of one."""
-        return (self.tasks,) if isinstance(self.tasks, Rows) else self.tasks
+    def tables(self) -> Mapping[KeyPath, Rows]:
+        """The tables whose rows are tasks, by where each stands in the suite's file."""
+        if isinstance(self.tasks, Rows):
+            return {("tasks",): self.tasks}
+        listed = enumerate(self.tasks)
+        return {("tasks", at): from_builtins(Rows, each) for at, each in listed if "rows" in each}
 
     def __post_init__(self) -> None:
+        _ = self.tables  # refuses a wrong one
         for entry in self.tools:
             check_named(entry)
         check_named(self.agent)

@@ -59,6 +59,13 @@ class Holds(NamedTuple):
     rule: Callable[[Any], bool]
 
 
+class OfKind(NamedTuple):
+    """Which spec a map with this key has to be, beside other maps that are read later."""
+
+    key: str
+    kind: type[Spec]
+
+
 def is_clock(text: str) -> bool:
     """Whether a text is a date and a time of day, perhaps with seconds and an offset."""
     if not re.fullmatch(_CLOCK, text):
@@ -317,7 +324,7 @@ class Task(Spec, frozen=True, kw_only=True):
 
     id: Annotated[Id, expects("a text with no space, slash, colon or bracket")]
     description: Annotated[str, expects("a text: what the task is about")] = ""
-    input: Annotated[Map, expects("a map: what the agent is given")]
+    input: Annotated[NamedBesideOthers | Map, expects("a text, or a map: what the agent is given")]
     metadata: Annotated[Mapping[str, Any], expects("a map; `failure_bucket` names the bucket")] = NOTHING
     tags: Annotated[tuple[Tag, ...], expects("a list of texts without spaces")] = ()
     graders: Annotated[tuple[GraderSpec, ...], Meta(min_length=1), expects("a list of 1 grader or more")]
@@ -342,8 +349,14 @@ class Task(Spec, frozen=True, kw_only=True):
         UserSpec | None, expects("a map of persona, goal and stop: the user, whom a model plays")
     ] = None
 
+    @property
+    def given(self) -> Map:
+        """The input as a map: a text alone is its ``content``."""
+        return {"content": self.input} if isinstance(self.input, str) else self.input
+
     def __post_init__(self) -> None:
         check_clock(self.clock)
+        check_named(self.input)
         if not all(isinstance(value, str) for value in self.metadata.values()):
             values = self.metadata.items()
             texts = {key: value if isinstance(value, str) else compact_json(value) for key, value in values}

@@ -11,7 +11,7 @@ import msgspec
 
 from pytest_agenteval.records.record import from_builtins
 from pytest_agenteval.tasks.documents import short_path
-from pytest_agenteval.tasks.task_spec import SPELLINGS, Holds, Spec, TwoSpellings
+from pytest_agenteval.tasks.task_spec import SPELLINGS, Holds, OfKind, Spec, TwoSpellings
 from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, did_you_mean, nearest_names
 
 if TYPE_CHECKING:
@@ -103,6 +103,10 @@ class _Search:
         text, branches, rules = _branches(hint)
         if value is None and _accepts(hint, None):
             return
+        for rule in rules:
+            if isinstance(rule, OfKind) and isinstance(value, dict) and rule.key in value:
+                yield from self.problems(rule.kind, value, path)
+                return
         found: list[Problem] = []
         for branch in branches:
             inner = self._within(branch, value, path)

@@ -11,7 +11,13 @@ from typing import Any, ClassVar
 
 from pytest_agenteval.graders.grader import Judge
 from pytest_agenteval.graders.judge.panel import ask_judges, compare
-from pytest_agenteval.graders.judge.rubric import Rubric, packaged_rubric, read_rubric
+from pytest_agenteval.graders.judge.rubric import (
+    Rubric,
+    is_question,
+    packaged_rubric,
+    question_rubric,
+    read_rubric,
+)
 from pytest_agenteval.graders.judge.verdicts import Judgement
 from pytest_agenteval.records.evidence import ROUNDING, Check, Evidence, Grade, Tree, unified
 from pytest_agenteval.records.record import NOTHING
@@ -203,8 +209,9 @@ OWN = "answer"
 class JudgeGrader(RubricGrader):
     """What do judges find, by this rubric? The score is the mean of the dimensions that they could tell.
 
-    ``rubric`` is a file that ends in ``.jinja`` or the name of a registered one. It may show the task, the
-    agent's answer, its calls, its changes to files, and the conversation. With ``against``, texts by name,
+    ``rubric`` is a question about the reply, to which yes is good, or a file that ends in ``.jinja``, or the
+    name of a registered rubric. A file may show the task, the agent's answer, its calls, its changes to
+    files, and the conversation. With ``against``, texts by name,
     the answer is compared with them by a rubric for candidates: 1 where judges prefer it to all of them, 0.5
     where it shares the first place, else 0.
 
@@ -252,10 +259,14 @@ class JudgeGrader(RubricGrader):
         return Grade(NAME, comparison.preference(OWN), rationale, checks, details)
 
     def used_rubric(self) -> Rubric:
-        """Read the rubric from its text, or find it by its name; raises ValueError for a mistake."""
+        """Give the rubric of a file's text, of a question or of a name; raises ValueError for a mistake."""
         # The loader puts the text of a file in the place of a name that ends in .jinja.
         if self.rubric.lstrip("\ufeff").startswith("---"):
             return _read_inlined(self.rubric)
+        if is_question(self.rubric):
+            return question_rubric(self.rubric)
+        if not self.rubric.isidentifier() and "." in self.rubric:
+            raise ValueError(f"{self.rubric!r} is like a path, and a rubric's file ends in .jinja")
         return self.rubric_named(self.rubric)
 
 

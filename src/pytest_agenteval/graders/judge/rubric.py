@@ -23,7 +23,7 @@ from pytest_agenteval.tasks.task_spec import Named, NamedBesideOthers, Spec, che
 from pytest_agenteval.tasks.validation import read_spec
 from pytest_agenteval.tasks.yaml_reading import read_yaml
 from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, did_you_mean
-from pytest_agenteval.text.json_values import json_digest
+from pytest_agenteval.text.json_values import compact_json, json_digest
 
 TOKEN_CHARS = 12
 
@@ -253,6 +253,23 @@ def read_rubric(text: str, where: str = "rubric") -> Rubric:
         body=body,
         candidates=spec.candidates,
     )
+
+
+_NAME_OR_PATH = re.compile(r"[\w./\\~-]*", re.ASCII)
+_LIKE_A_FILE = re.compile(r"\.(jinja2?|j2|md|txt|ya?ml|json)\s*\Z", re.IGNORECASE)
+
+
+def is_question(text: str) -> bool:
+    """Whether a text asks something of a judge: it is neither like a rubric's name nor like a file's path."""
+    return not (_NAME_OR_PATH.fullmatch(text.strip()) or _LIKE_A_FILE.search(text))
+
+
+@lru_cache(maxsize=256)
+def question_rubric(question: str) -> Rubric:
+    """Make the rubric of one question about a reply, on a scale of 1 to 5; its text holds the question."""
+    text = Path(__file__).with_name("question.jinja").read_text(encoding="utf-8")
+    # A text of JSON is one of YAML too. The question ends up in the prompt as a value, never as a template.
+    return read_rubric(text.replace("QUESTION", compact_json(" ".join(question.split())), 1))
 
 
 @cache

@@ -30,12 +30,13 @@ from pytest_agenteval.loop.improve.paired_runs import (
 from pytest_agenteval.loop.improve.progress import HeldOut, Improvement, StartRun, TriedPair
 from pytest_agenteval.loop.improve.repository import Repository
 from pytest_agenteval.loop.todays_tasks import suite_with_tasks
+from pytest_agenteval.processes.files import portable_name
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.comparison_text import headline
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_folder import HEADER, keeping_latest, list_runs
 from pytest_agenteval.store.run_reader import Run, load_run
-from pytest_agenteval.tasks.file_names import is_task_name
+from pytest_agenteval.tasks.file_names import SUITE_NAMES, is_task_name
 from pytest_agenteval.tasks.referenced_files import prompt_files
 from pytest_agenteval.text.formatting import one_line, pluralize
 
@@ -131,10 +132,14 @@ def held_out_files(tasks: Iterable[TreeTask], files: Iterable[str]) -> list[str]
     # Recordings mirror the path of a task below evals/, in a folder cassettes/: "pkm/a." begins the file of
     # one task, "pkm/a/" the folder with one file for each model.
     recordings: list[str] = []
-    for file in {task.file for task in every if task.held_out}:
-        parts = PurePosixPath(file).parts
+    for task in (task for task in every if task.held_out):
+        parts = PurePosixPath(task.file).parts
         place = PurePosixPath(*(parts[parts.index("evals") + 1 :] if "evals" in parts else parts))
-        place = place.parent if is_task_name(Path(place.name)) else place.with_suffix("")
+        if place.name in SUITE_NAMES and not task.table:
+            # A task in a suite's file is recorded as if it had a file of its own.
+            place = place.with_name(portable_name(task.id))
+        else:
+            place = place.parent if is_task_name(Path(place.name)) else place.with_suffix("")
         recordings += (f"/cassettes/{place}.", f"/cassettes/{place}/")
     return [
         file

@@ -23,7 +23,7 @@ from pytest_agenteval.session.api.suite import (
 from pytest_agenteval.session.planning.planner import PlannedTasks, Planner
 from pytest_agenteval.session.planning.suites import LoadedSuite, SuiteResources
 from pytest_agenteval.tasks import suite_spec, task_spec
-from pytest_agenteval.tasks.documents import ParsedDocument
+from pytest_agenteval.tasks.documents import ParsedDocument, with_id
 from pytest_agenteval.tasks.file_names import SUITE_NAMES, is_task_name
 from pytest_agenteval.tasks.load import LoadedTask, load_rows
 from pytest_agenteval.tasks.row_tasks import safe_id
@@ -109,7 +109,7 @@ class CodeTasks:
         repeated: list[Problem] = []
         for number, task in enumerate(suite.tasks):
             place = task.place if isinstance(task, Task) else suite.place
-            value = task_value(task)
+            value = with_id(task_value(task))
             value["graders"] = [*suite.graders, *value.get("graders", ())]
             try:
                 loaded = read_task(value, place, self._registry, number, bucket=suite.name)
@@ -145,7 +145,7 @@ def read_task(
     if not graders:
         task = replace(task, graders=())
     named = str(task.metadata.get("failure_bucket", "")).strip()
-    return LoadedTask(task, place.file, place.line, index, named or bucket, place)
+    return LoadedTask(task, place.file, place.line, (index,), named or bucket, place)
 
 
 def spec_in_code(kind: type[SpecT], value: Mapping[str, Any], place: CodePlace) -> SpecT:

@@ -29,7 +29,7 @@ from pytest_agenteval.session.planning.suite_tools import ToolSources, replays_b
 from pytest_agenteval.session.planning.suites import LoadedSuite, Suites, recordings_of
 from pytest_agenteval.tasks.documents import path_in_root, read_bytes, read_document, short_path
 from pytest_agenteval.tasks.file_names import SUITE_NAMES, folder_of, holds_baseline, is_task_name
-from pytest_agenteval.tasks.load import DoubtfulFile, LoadedTask, load_tasks
+from pytest_agenteval.tasks.load import DoubtfulFile, LoadedTask, load_own_tasks, load_tasks
 from pytest_agenteval.tasks.referenced_files import grader_files, prompt_files, workspace_layers
 from pytest_agenteval.tasks.suite_spec import NOTHING_ACTS, Suite, TaskSettings, resolve_settings
 from pytest_agenteval.tasks.task_spec import AgentForm, Task
@@ -156,11 +156,13 @@ class Planner:
 
     def _without_suite(self, path: Path, named: bool) -> Sequence[Problem]:
         """Give the problems of a file below an unreadable suite that it has whatever that suite says."""
-        if path.name in SUITE_NAMES:
-            return ()
+        # A stand-in for the suite, which requires nothing of its tasks.
+        suite = Suite(name="unreadable")
         try:
-            # A stand-in for the suite, which requires nothing of its tasks.
-            load_tasks(path, Suite(name="unreadable"), self._root, named=named)
+            if path.name in SUITE_NAMES:
+                load_own_tasks(read_document(path), suite)
+            else:
+                load_tasks(path, suite, self._root, named=named)
         except ProblemsFound as wrong:
             # The suite may name a doubtful file as data; an empty file is no data.
             is_meant = named or is_task_name(path) or not read_bytes(path).strip()
@@ -265,7 +267,7 @@ class Planner:
         loaded, loaded_suite, settings, agent = one
         task, suite, resources = loaded.task, loaded_suite.suite, loaded_suite.resources
         task_input, texts = _complete_input(self._registry, agent, graders, task, settings.clock, layers)
-        limits, cassette = settings.limits, recordings_of(loaded.file, self._root)
+        limits = settings.limits
         row_file = loaded.place.file if loaded.place else None
         is_row = row_file is not None and row_file != loaded.file
         return PlannedTask(
@@ -295,8 +297,7 @@ class Planner:
             split=task.split,
             user=NOTHING if task.user is None else task.user.to_json(),
             repetitions=settings.trials,
-            # Below cassettes/, at the task's path below evals/.
-            cassette=cassette if loaded.index is None else name_or_older(cassette, task.id, ".yaml", ".chat"),
+            cassette=_cassette_of(loaded, self._root),
             shared=resources.shared,
             tools=resources.tools,
             faults=tuple([fault.to_json() for fault in task.faults]),
@@ -317,7 +318,7 @@ class Planner:
         file = one.loaded.file
         layers: tuple[str, ...] = ()
         # A ``workspace/`` folder lies only beside a file that is called task.*.
-        if not _NAMES_LAYERS.isdisjoint(one.loaded.task.input) or is_task_name(file):
+        if not _NAMES_LAYERS.isdisjoint(one.loaded.task.given) or is_task_name(file):
             with _adding_problems(problems, one.loaded):
                 found = workspace_layers(one.loaded.task, one.loaded_suite.folder, file, self._root)
                 layers = tuple(map(str, found))
@@ -372,7 +373,7 @@ class Planner:
     def _agent_problems(self, one: _TaskInSuite) -> Iterator[Problem]:
         settings, task, tools = one.settings.settings, one.task, one.loaded_suite.resources.names
         prompts = (*one.settings.prompts, *self._names_in_variants)
-        yield from self._places(self._checker.agent(one.agent, settings, task.input, tools, prompts), one)
+        yield from self._places(self._checker.agent(one.agent, settings, task.given, tools, prompts), one)
         if not task.faults:
             return
         # The suite's tools are offered where the agent's class has tools and no settings choose among them.
@@ -404,6 +405,17 @@ class Planner:
                 yield Problem(short_path(file), read_document(file).line_of(above), above, *rest)
             else:
                 yield loaded.problem(path, *rest)
+
+
+def _cassette_of(loaded: LoadedTask, root: Path) -> str:
+    """Give where a task's recordings lie: below cassettes/, at the task's path below evals/."""
+    recordings = recordings_of(loaded.file, root)
+    if not loaded.at:
+        return recordings
+    # A task in a suite's file is recorded as if it had a file of its own beside it.
+    if loaded.place is None and loaded.file.name in SUITE_NAMES:
+        recordings = str(Path(recordings).parent)
+    return name_or_older(recordings, loaded.task.id, ".yaml", ".chat")
 
 
 @contextmanager
@@ -500,9 +512,9 @@ def _complete_input(
         graded = (agent_of(registry.grader_factory(grader.name)) for grader in graders)
         name = next(filter(None, graded), None)
         if name is None or (prepare := agent_trait(registry.agent_factory(name), "prepared")) is None:
-            return task.input, NOTHING
+            return task.given, NOTHING
     prepared: tuple[Mapping[str, Any], Mapping[str, str]] = prepare(
-        task.input, task.id, clock, partial(_read_from, layers)
+        task.given, task.id, clock, partial(_read_from, layers)
     )
     return prepared
 

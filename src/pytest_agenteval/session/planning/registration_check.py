@@ -400,7 +400,7 @@ def _placement_hint(problem: Problem, registered: RegistrationCheck, agent: str)
         if key in registered.settings_of(grader=str(owner.get("name"))):
             return belongs_in_hint("config", key)
         return problem.hint or "a grader's own settings stand in `config: {...}`"
-    if not all(isinstance(step, int) for step in above):
+    if not all(isinstance(step, int) for step in (above[1:] if above[:1] == ["tasks"] else above)):
         return ""
     # A task, a task of a list, or a suite.
     if key in ("content", "base_fixture", "fixture_dir") and "graders" in owner:

@@ -162,12 +162,15 @@ class Suites:
             return True
         folder = loaded.folder
         if folder not in self._by_tasks:
-            suite_file = self.file_of(folder)
-            self._by_tasks[folder] = files_named_by_tasks(
-                folder,
-                self._root,
-                lambda file: self.may_hold_tasks(file) and self.file_of(file.parent) == suite_file,
+            # Every task file below the suite, also those that pytest does not collect.
+            own = self.file_of(folder)
+            files = (
+                file
+                for file in data_files(folder)
+                if self.may_hold_tasks(file) and self.file_of(file.parent) == own
             )
+            named = files_named_by_tasks(folder, self._root, (*files, *filter(None, (own,))))
+            self._by_tasks[folder] = named
         return path in self._by_tasks[folder]
 
     def suite_of(self, path: Path) -> LoadedSuite | ProblemsFound:
@@ -246,10 +249,10 @@ class Suites:
             resources = self.resources_of(suite, file)
             prompts = (Path(os.path.normpath(folder / name)) for name in suite.prompts.values())
             named = [*resources.files, *map(Path, resources.shared), *prompts]
-            if suite.tasks:  # the files and folders whose rows are tasks
+            if suite.tables:  # the files and folders whose rows are tasks
                 from pytest_agenteval.tasks.row_tasks import rows_path, source_of
 
-                named += filter(None, (rows_path(source_of(rows), folder) for rows in suite.tables))
+                named += filter(None, (rows_path(source_of(rows), folder) for rows in suite.tables.values()))
             return LoadedSuite(suite, folder, resources, ReferencedFiles(tuple(named), folder))
         except ProblemsFound as wrong:
             return wrong
