@@ -55,7 +55,9 @@ def _example(name: str, text: str) -> Example:
     (agent,) = AGENTS.glob(f"{name.replace('-', '_')}.*")
     try:
         return Example(
-            agent.read_text(encoding="utf-8"), blocks["added"], blocks.get("added to suite.yaml", _CALL)
+            agent.read_text(encoding="utf-8"),
+            blocks["add below your agent"],
+            blocks.get("in suite.yaml", _CALL),
         )
     except KeyError as missing:
         raise ValueError(f"docs/guides/frameworks.md: the example {name} has no block {missing}") from None
