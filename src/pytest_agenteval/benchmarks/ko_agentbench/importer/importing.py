@@ -128,7 +128,7 @@ def _write_suite(
     lines = [
         f"{len(suite_tasks)} tasks: {Path(args.to, 'evals', 'ko-agentbench')}",
         *recordings,
-        f"{len(odd)} oddities in {len(set(odd))} tasks, {changed} tasks changed: {page}",
+        f"{len(odd)} anomalies in {len(set(odd))} tasks, {changed} tasks changed: {page}",
     ]
     return lines, others
 
@@ -191,13 +191,13 @@ def _render_report(findings: Sequence[Finding], recordings: Sequence[str]) -> st
     odd = [f"- {finding.task}: {finding.text}" for finding in findings if not finding.is_change]
     return "\n".join(
         [
-            "# What the import of Ko-AgentBench came upon",
+            "# Changes and anomalies of this import of Ko-AgentBench",
             "",
-            "Nothing of the data was repaired: what looks odd is listed, and what had to be written",
-            "otherwise than it stands in the clone is listed as a change.",
+            "A change is what the import wrote differently from the clone. An anomaly is an error or",
+            "a contradiction in the clone's data, which is imported as it is.",
             "",
             *_section("Changes", changes),
-            *_section("Oddities of the data, kept as they are", odd),
+            *_section("Anomalies of the data, kept as they are", odd),
             *_section("Cassettes", recordings),
         ]
     )

@@ -165,7 +165,7 @@ def task_changes(tasks: Mapping[str, SourceTask], runs: Sequence[LoggedRun]) -> 
                 changed[logged.task][key] += 1
     for task, keys in changed.items():
         counts = ", ".join(f"{key} in {count} of {len(runs)} logged runs" for key, count in keys.items())
-        yield Finding(task, f"was another when it was tried: {counts}")
+        yield Finding(task, f"differs from the logged runs: {counts}")
 
 
 def _seeded(task: SourceTask | None, messages: Sequence[Fields]) -> tuple[list[Message], list[ToolCall]]:

@@ -243,7 +243,7 @@ def _answer(task: SourceTask, answers: Sequence[CachedCall | None]) -> dict[str,
         f"{golden.get('tool')}의 {', '.join(map(str, golden.get('fields') or ()))}"
         for golden in golden_fields
     )
-    return {"text": f"녹화된 응답에서 찾지 못한 내용: {names}" if names else "확인할 내용이 없습니다."}
+    return {"text": f"기록된 응답에서 찾지 못한 값: {names}" if names else "확인할 내용이 없습니다."}
 
 
 def on_one_line(text: str, most: int) -> str:
