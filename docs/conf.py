@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from pathlib import Path
 
 from mdit_py_plugins.anchors.index import slugify
@@ -136,8 +137,11 @@ def read_page(app: Sphinx, docname: str, content: list[str]) -> None:
         content[0] += TOCTREE.format(section, "\n".join(pages)) if pages else ""
 
 
-def add_languages(app: Sphinx, page: str, template: str, context: dict[str, object], doctree: object) -> None:
-    """Link the same page in each language, or that language's first page."""
+def complete_page(app: Sphinx, page: str, template: str, context: dict[str, object], doctree: object) -> None:
+    """Link the same page in each language, or its first page; complete what the theme lacks for keys."""
+    tree = str(context.get("furo_navigation_tree", ""))
+    context["furo_navigation_tree"] = tree.replace('role="heading"', 'role="heading" aria-level="2"')
+    context["body"] = str(context.get("body", "")).replace("<pre>", '<pre tabindex="0">')  # keys scroll it
     up = "../" * (page.count("/") + (app.config.language != "en"))
     context["languages"] = languages = []
     for code, (name, folder) in LANGUAGES.items():
@@ -156,6 +160,7 @@ def write_markdown(app: Sphinx, error: Exception | None) -> None:
         (out / f"{name}.md").write_text(text, encoding="utf-8")
     if app.config.language != "en":
         return
+    shutil.copytree(DOCS / "images", out / "images", dirs_exist_ok=True)  # which the Markdown and <img> name
     lines = [f"# {project}", "", f"> {first_sentence(pages['index'])}"]
     full = [pages["index"]]
     for section, links in sections(pages["index"]).items():
@@ -185,5 +190,5 @@ def setup(app: Sphinx) -> None:
     app.add_search_language(JapaneseSearch)
     app.connect("builder-inited", _prepare)
     app.connect("source-read", read_page)
-    app.connect("html-page-context", add_languages)
+    app.connect("html-page-context", complete_page, priority=900)  # after the theme
     app.connect("build-finished", write_markdown)
