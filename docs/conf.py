@@ -142,6 +142,9 @@ def complete_page(app: Sphinx, page: str, template: str, context: dict[str, obje
     tree = str(context.get("furo_navigation_tree", ""))
     context["furo_navigation_tree"] = tree.replace('role="heading"', 'role="heading" aria-level="2"')
     context["body"] = str(context.get("body", "")).replace("<pre>", '<pre tabindex="0">')  # keys scroll it
+    context["metatags"] = (
+        f'{context.get("metatags", "")}<link rel="icon" href="data:,">'  # no request for a favicon
+    )
     up = "../" * (page.count("/") + (app.config.language != "en"))
     context["languages"] = languages = []
     for code, (name, folder) in LANGUAGES.items():
