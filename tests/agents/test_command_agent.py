@@ -347,7 +347,7 @@ def alone(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Shared:
     monkeypatch.setenv("KEPT_BACK", "no")
     with ModelServer([ReplyPlan(text="Mina")]) as model:
         set_model(monkeypatch, model)
-        result = run(pytester)
+        result = run(pytester, "--agent-record=none")
         shared.requests = [*model.requests]
     result.assert_outcomes(passed=9, failed=2, errors=3)
     shared.screen, shared.trials = str(result.stdout), trials(pytester.path)

@@ -122,7 +122,7 @@ def recorded(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Reco
         write_suite(root, "unrecorded", {"http": f"{server.url}/chat"})
         monkeypatch.delenv("WEATHER_PASS")
         monkeypatch.delenv("WEATHER_URL")
-        again = run(pytester)
+        again = run(pytester, "--agent-record=none")
         assert len(server.received) + len(secret_server.received) == len(sent)
     first.assert_outcomes(passed=5)
     again.assert_outcomes(passed=5, errors=1)

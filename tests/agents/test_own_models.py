@@ -252,12 +252,22 @@ def test_failed_attempts_are_no_steps_and_no_replies(recorded: Shared) -> None:
     assert [message.phase for message in live.transcript.messages] == [1] * 5
 
 
-def test_without_a_word_what_was_recorded_is_played_and_nothing_is_sent(
+def test_a_model_on_this_machine_needs_no_option(pytester: pytest.Pytester, server: ModelServer) -> None:
+    """Its requests are sent and not recorded, until there is a recording: that is replayed."""
+    write_suite(pytester.path)
+    run(pytester, "evals").assert_outcomes(passed=1)
+    assert (len(server.requests), (pytester.path / "cassettes").exists()) == (2, False)
+    run(pytester, "evals", "--agent-record-chat=once").assert_outcomes(passed=1)
+    run(pytester, "evals").assert_outcomes(passed=1)
+    assert len(server.requests) == 4
+
+
+def test_recorded_requests_are_replayed_and_no_others_are_sent(
     pytester: pytest.Pytester, server: ModelServer
 ) -> None:
-    """A suite with recordings passes by `pytest evals/` alone; a trial without any is refused.
+    """A suite with recordings passes by `pytest evals/` alone; with a mode ``none`` other trials are refused.
 
-    Whoever did not name a model, let it out or record pays for nothing. Ignored hosts are answered for
+    Whoever did not name a model, set --agent-live or record pays for nothing. Ignored hosts are answered for
     nothing: telemetry neither breaks a replay nor leaves the machine.
     """
     write_suite(pytester.path)
@@ -267,15 +277,19 @@ def test_without_a_word_what_was_recorded_is_played_and_nothing_is_sent(
     ignored = 'http: {ignore: ["*.invalid"]}'
     write_suite(pytester.path, "telling", more=ignored, graders=contains("-7 204"))
 
-    lacking = run(pytester, "evals", "--repetitions=2")
+    lacking = run(pytester, "evals", "--repetitions=2", "--agent-record=none")
 
     found = trials_by_task(pytester.path)
     hits = {(task, trial.chat_tape.hits) for task, trials in found.items() for trial in trials}
     assert hits == {("answer", 2), ("answer", 0), ("waiting", 0), ("telling", 0)}
     lacking.assert_outcomes(passed=3, errors=3)
-    lacking.stdout.fnmatch_lines(["not_allowed: http*", "*record it:*--agent-record-chat=once*"])
+    command = "pytest evals --repetitions=2 --agent-record=none"
     lacking.stdout.fnmatch_lines(
-        ["not_allowed: http*", "*--agent-live*--agent-model=NAME", "*--agent-record-chat=*"]
+        [
+            "not_allowed: http*",
+            f"  record it:  {command}* --agent-record-chat=once",
+            f"  or send it without recording:  {command}* --agent-live",
+        ]
     )
     assert len(server.requests) == sent
 

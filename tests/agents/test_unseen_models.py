@@ -79,7 +79,7 @@ def write_suites(pytester: pytest.Pytester, *names: str) -> None:
 
 RECORDING = ("--agent-record=once", "--agent-record-chat=once")
 UNSEEN = ("completing", "own_path", "counted")
-MODES = {"recorded": RECORDING, "replayed": (), "live": ("--agent-live",)}
+MODES = {"recorded": RECORDING, "replayed": ("--agent-record=none",), "live": ("--agent-live",)}
 
 
 class Ran(NamedTuple):

@@ -1,4 +1,4 @@
-"""What an agent asks by itself: nothing is sent unless asked, whichever way it is asked."""
+"""What an agent sends by itself: with a mode ``none`` nothing, by default only requests to this machine."""
 
 from __future__ import annotations
 
@@ -162,11 +162,11 @@ def paths(ways: Sequence[str]) -> list[str]:
     return sorted(f"/{way}" for way in ways)
 
 
-def test_nothing_is_sent_unless_asked(pytester: pytest.Pytester, server: Server) -> None:
-    """With default flags each request is refused and named; recorded, it is played with the server gone."""
+def test_with_mode_none_nothing_is_sent(pytester: pytest.Pytester, server: Server) -> None:
+    """Each request is refused and named; once recorded, it is replayed, with the default options too."""
     prepare(pytester, server, *(by(way) for way in WAYS))
 
-    refused = run(pytester, "evals")
+    refused = run(pytester, "evals", "--agent-record=none")
 
     assert server.asked == []
     refused.assert_outcomes(errors=len(WAYS))
@@ -175,7 +175,7 @@ def test_nothing_is_sent_unless_asked(pytester: pytest.Pytester, server: Server)
             f"*cassettes/httpx.yaml: GET {server.base}/httpx()*",
             "*expected: a recorded call (mode is replay: nothing is sent)*",
             "*record it:  pytest evals/httpx.yaml -k httpx --agent-record=once --agent-model=scripted*",
-            "*let it out:  --agent-live, or live: true in suite.yaml*",
+            "*or send it without recording:  pytest evals --agent-record=none* --agent-live",
         ]
     )
     assert "Traceback" not in refused.stdout.str()
@@ -190,12 +190,40 @@ def test_nothing_is_sent_unless_asked(pytester: pytest.Pytester, server: Server)
     assert "can be made by no tool any more" not in played.stdout.str()
 
 
+def test_requests_to_this_machine_need_no_permission(pytester: pytest.Pytester, server: Server) -> None:
+    """By default they are sent and not recorded, until there is a recording: that is replayed."""
+    prepare(pytester, server, *(by(way) for way in WAYS))
+
+    result = run(pytester, "evals", workers=2)
+
+    result.assert_outcomes(passed=len(WAYS))
+    assert sorted(server.asked) == paths(WAYS)
+    assert not (pytester.path / "cassettes").exists()
+
+    run(pytester, "evals", "--agent-record=once", "-k", "httpx").assert_outcomes(passed=2)
+    server.asked.clear()
+    run(pytester, "evals", "-k", "httpx").assert_outcomes(passed=2)
+    assert server.asked == []
+
+
+def test_what_a_recording_lacks_is_not_sent(pytester: pytest.Pytester, server: Server) -> None:
+    """A trial with a recording is a replay: it sends nothing more, also not to this machine."""
+    prepare(pytester, server, by("httpx"))
+    run(pytester, "evals", "--agent-record=once").assert_outcomes(passed=1)
+    server.asked.clear()
+    conftest = pytester.path / "evals" / "conftest.py"
+    conftest.write_text(conftest.read_text().replace('"/" + way', '"/other"'), encoding="utf-8")
+    run(pytester, "evals").assert_outcomes(errors=1)
+    assert server.asked == []
+
+
 def test_the_environment_comes_before_the_suite(
     pytester: pytest.Pytester, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A CI job that may ask nobody says so once, whatever suites say, also to processes of workers."""
     prepare(pytester, server, by("httpx"), by("http_client"), more="live: true\n")
     monkeypatch.setenv("AGENTEVAL_LIVE", "0")
+    monkeypatch.setenv("AGENTEVAL_RECORD", "none")
     run(pytester, "evals", workers=1).assert_outcomes(errors=2)
     assert server.asked == []
 
@@ -205,7 +233,7 @@ def test_a_client_that_tries_again_is_answered_at_once(pytester: pytest.Pytester
     prepare(pytester, server, by("again", "stubborn"))
     began = time.monotonic()
 
-    result = run(pytester, "evals")
+    result = run(pytester, "evals", "--agent-record=none")
 
     assert time.monotonic() - began < 60
     assert server.asked == []
@@ -237,7 +265,7 @@ def test_what_an_agent_asks_when_it_is_made_is_not_sent_either(
 ) -> None:
     """It is made when its first trial begins, and belongs to it; recorded, the agent is made of it again."""
     prepare(pytester, server, by("eager", "eager"))
-    run(pytester, "evals").assert_outcomes(errors=1)
+    run(pytester, "evals", "--agent-record=none").assert_outcomes(errors=1)
     assert server.asked == []
     run(pytester, "evals", "--agent-record=once").assert_outcomes(passed=1)
     run(pytester, "evals").assert_outcomes(passed=1)
@@ -316,7 +344,9 @@ def test_what_a_replay_refuses_stays_refused(pytester: pytest.Pytester) -> None:
         write(pytester.path, {"evals/suite.yaml": suite(), "evals/t.yaml": raw, "pytest.ini": "[pytest]\n"})
         write(pytester.path, {"evals/conftest.py": RAW.format(place=server.base.removeprefix("http://"))})
 
-        result = run(pytester, "evals", "-p", "pytest_socket", "--allow-hosts=127.0.0.1")
+        result = run(
+            pytester, "evals", "-p", "pytest_socket", "--allow-hosts=127.0.0.1", "--agent-record=none"
+        )
 
         assert server.asked == []
     result.assert_outcomes(errors=3)

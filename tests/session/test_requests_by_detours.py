@@ -297,7 +297,7 @@ def test_nothing_is_sent_by_detours(
     """
     prepare(pytester, server, *REFUSED, *LEFT_BEHIND, *HERE)
 
-    result = pytester.runpytest_subprocess("evals", *THREADS, "--agent-concurrency=3")
+    result = pytester.runpytest_subprocess("evals", *THREADS, "--agent-concurrency=3", "--agent-record=none")
 
     assert server.asked == []
     with pytest.raises(BlockingIOError):

@@ -13,7 +13,13 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from pytest_agenteval.cassettes.http.exchange import failure_text, is_failure
-from pytest_agenteval.cassettes.http.scope import BROKE_OFF, GIVEN_UP, NotRecorded, for_this_thread
+from pytest_agenteval.cassettes.http.scope import (
+    BROKE_OFF,
+    GIVEN_UP,
+    NotRecorded,
+    for_this_thread,
+    is_loopback,
+)
 from pytest_agenteval.cassettes.interaction import CHAT, Body, Request, Response, text_of
 from pytest_agenteval.cassettes.tape import Tape
 from pytest_agenteval.cassettes.wire.classification import classify, may_ask_a_model, may_be_of_a_model
@@ -185,8 +191,9 @@ class ModelTraffic:
     """The model requests of one trial's agent; they may come from several threads at once.
 
     ``tape`` replays and records them, and is None where chats are not recorded. ``sends`` is True if a
-    request that is not replayed may be sent; else it is refused with the message ``refusal``. Every request
-    to ``model_hosts`` counts as a model's. The budget is checked before each request: one beyond it ends the
+    request that is not replayed may be sent; else it is refused with the message ``refusal``. With
+    ``loopback``, a request to this machine is sent too where chats are not recorded. Every request to
+    ``model_hosts`` counts as a model's. The budget is checked before each request: one beyond it ends the
     agent.
     """
 
@@ -198,10 +205,12 @@ class ModelTraffic:
         *,
         sends: bool,
         refusal: str,
+        loopback: bool = False,
         model_hosts: Collection[str] = (),
     ) -> None:
         self._recorder, self._budget, self._tape = recorder, budget, tape
         self._sends, self._refusal, self._model_hosts = sends, refusal, tuple(model_hosts)
+        self._loopback = loopback
         self._lock = threading.RLock()
         self._under_way: dict[int, _Exchange] = {}
         self._classified = threading.local()
@@ -220,6 +229,9 @@ class ModelTraffic:
     @property
     def sends(self) -> bool:
         return self._sends if self._tape is None else self._tape.recording
+
+    def _may_send(self, request: Request) -> bool:
+        return self.sends or (self._loopback and self._tape is None and is_loopback(request.uri))
 
     def claims(self, request: Request) -> bool:
         """Whether a request asks a model, or requests something else from a model's server."""
@@ -242,7 +254,7 @@ class ModelTraffic:
             if classified.kind == "unread":
                 self._note_unread_as(request, "of no known format")
             response = None if self._tape is None else self._tape.find_other(request)
-            if response is None and not self.sends:
+            if response is None and not self._may_send(request):
                 raise self._refuse(request)
             if classified.kind != "auxiliary":  # it may be an ask
                 self._recorder.add_usage(UNREAD_USAGE, is_paid=response is None)
@@ -264,7 +276,7 @@ class ModelTraffic:
             else:
                 self._finish(exchange, recorded.response, None, taped=True)
             return recorded.response
-        if not self.sends:
+        if not self._may_send(request):
             self._undo(exchange)
             exchange.span.kind = "uncharged"
             exchange.span.end()

@@ -49,6 +49,7 @@ class ExecutorContext(Record, frozen=True):
     a report of unused recordings at the end. ``servers`` is the folder through which the run's processes
     share model servers, ``controller`` the process with which these end. ``script`` is None in pytest, else
     how the user starts the code that requests the trials: a command, or an empty text in a notebook.
+    ``command`` is what the user typed, in parts, if pytest was started by a command.
     ``names_models`` says whether the settings name models: if they do not, a command need not either.
     ``repetitions`` is the number in the settings, 0 if each task has its own.
     """
@@ -67,6 +68,7 @@ class ExecutorContext(Record, frozen=True):
     servers: str = ""
     controller: int = 0
     script: str | None = None
+    command: tuple[str, ...] = ()
     names_models: bool = True
     repetitions: int = 0
     limits: Mapping[str, Mapping[str, float]] = NOTHING

@@ -98,9 +98,7 @@ def open_tool_tape(plan: Plan, context: WorkerContext) -> ToolTape:
         shared=shared,
         retry_command=_retry(plan, context, "--agent-record=new_episodes"),
         first_command=_retry(plan, context, "--agent-record=once"),
-        let_out=""
-        if context.run.script is None
-        else f"let it out:  {script_way(context.run.script, '--agent-live=1')}",
+        other_way=f"or send it without recording:  {_same_command(context, '--agent-live')}",
     )
 
 
@@ -147,17 +145,28 @@ def open_model_traffic(
         opened = context.library.open(Path(chat_cassette_file(plan)), mode, "chat")
         tape = ModelTape(opened, _retry(plan, context, "--agent-record-chat=new_episodes"), hosts)
         tapes.append(opened)
-    options = ("--agent-live=1", "--agent-record-chat=once")
-    if context.run.script is None:
-        live, once = "--agent-live, or live: true in suite.yaml", options[1]
-        let_out = f"  let it out:   {live}; or name the model: --agent-model=NAME"
-    else:
-        live, once = (script_way(context.run.script, option) for option in options)
-        let_out = f"  let it out:   {live}; or name the model: model=NAME of the call"
-    refused = "the agent sends a request to a model itself, and no option lets it record or send one"
-    refusal = "\n".join((refused, let_out, f"  record it:    {once}; from then on it is played"))
+    once, live = (_same_command(context, option) for option in ("--agent-record-chat=once", "--agent-live"))
+    refusal = refused_request("the agent's", once, live)
     sends = plan.asks_own_models
-    return ModelTraffic(recorder, budget, tape, sends=sends, refusal=refusal, model_hosts=hosts)
+    loopback = plan.conditions.loopback
+    return ModelTraffic(
+        recorder, budget, tape, sends=sends, loopback=loopback, refusal=refusal, model_hosts=hosts
+    )
+
+
+def refused_request(whose: str, record_command: str, live_command: str) -> str:
+    """Say that a request to a model is not recorded and may not be sent, and which commands change that."""
+    return (
+        f"{whose} request to a model is not recorded, and no option allows it to be sent\n"
+        f"  record it:  {record_command}\n  or send it without recording:  {live_command}"
+    )
+
+
+def _same_command(context: WorkerContext, option: str) -> str:
+    """Return the command that repeats the whole run with one more option."""
+    if context.run.script is not None:
+        return script_way(context.run.script, option if "=" in option else f"{option}=1")
+    return shlex.join([*(context.run.command or ("pytest",)), option])
 
 
 _CUT = "the agent closed or gave up the response before its end; it is not recorded"
@@ -192,6 +201,7 @@ class InterceptedRequests:
             closing=closing,
             traffic=traffic,
             ignored_hosts=ignored,
+            loopback=self._plan.conditions.loopback,
         ) as scope:
             try:
                 yield scope

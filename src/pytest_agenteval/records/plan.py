@@ -256,8 +256,9 @@ class Conditions(Record, frozen=True):
     """What is the same for every trial of a run: recording, judges, seed, where to keep things.
 
     ``live`` says whether requests that agents make by themselves are sent without a tape; None leaves that to
-    the task. ``user`` is the model that plays the users of tasks that describe one, ``prices`` are the user's
-    own prices of models.
+    the task. With ``loopback``, those that an agent makes to this machine need no permission: they are sent
+    where the trial has no recording. ``user`` is the model that plays the users of tasks that describe one,
+    ``prices`` are the user's own prices of models.
     """
 
     record: RecordMode = "none"
@@ -268,6 +269,7 @@ class Conditions(Record, frozen=True):
     live: bool | None = None
     user: Model | None = None
     prices: Mapping[str, ModelPrice] = NOTHING
+    loopback: bool = False
 
 
 class Variant(Record, frozen=True):

@@ -141,7 +141,10 @@ def _doubtful_events(view: RunView) -> Iterator[TableNote]:
         opened = f"connections that cannot be recorded were opened ({places})"
         yield TableNote(f"{opened}: a replay refuses them", bad=True)
     if others := _event_names(view, OTHER_MODEL):
-        yield TableNote(f"agents never asked the named model ({others}); tables show what was asked")
+        how = "an agent of your own gets the model's name as its parameter `model`"
+        yield TableNote(
+            f"agents never asked the named model ({others}); tables show the models that they asked; {how}"
+        )
     if changed := _event_names(view, CHANGED_PROCESS):
         way_out = "--agent-executor=processes or --agent-concurrency=1 keeps them apart"
         yield TableNote(f"trials side by side changed what they share ({changed}); {way_out}", bad=True)

@@ -338,6 +338,7 @@ def _executor_context(config: pytest.Config, settings: Settings, started: float)
         log_level=getattr(config.pluginmanager.get_plugin("logging-plugin"), "log_level", None),
         secrets=values,
         secret_patterns=patterns,
+        command=info.command,
         names_models=bool(settings.models),
         repetitions=settings.fixed_repetitions or (between.low if between else 0),
         servers=str(info.folder / SERVERS_FOLDER),

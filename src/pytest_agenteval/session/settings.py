@@ -278,6 +278,11 @@ class Settings(OptionValues):
         return self.repetitions if isinstance(self.repetitions, RepetitionRange) else None
 
     @property
+    def allows_loopback(self) -> bool:
+        """Whether agents may send requests to this machine without permission: no mode is set to ``none``."""
+        return "none" not in (self.values.get("record"), self.values.get("record_chat"))
+
+    @property
     def executor_name(self) -> str:
         """The name of the executor, without what stands behind its colon."""
         return self.executor.partition(":")[0]

@@ -89,7 +89,8 @@ class ToolTape:
     ``shared`` are used after the trial's own tape: each gives, by the name of a tool, a tape of its calls, or
     None. In each tape an equal call is searched first, then one that the tool's ``matching`` accepts as the
     same, with defaults filled in and values of the schema's types. ``first_command`` records if nothing is
-    recorded yet, ``retry_command`` records what a recording lacks.
+    recorded yet, ``retry_command`` records what a recording lacks. ``other_way`` is what else can be done
+    about a request of the agent.
     """
 
     def __init__(
@@ -99,14 +100,11 @@ class ToolTape:
         shared: Sequence[Shared] = (),
         retry_command: str,
         first_command: str = "",
-        let_out: str = "",
+        other_way: str = "",
     ) -> None:
         self.own, self._shared = own, tuple(shared)
         self._retry_command, self._first_command = retry_command, first_command or retry_command
-        live = (
-            "let it out:  --agent-live, or live: true in suite.yaml (what the agent asks is then not taped)"
-        )
-        self._let_out = let_out or live
+        self._other_way = other_way
         self._opened: dict[str, tuple[Tape, ...]] = {}
         self._opening = threading.Lock()
         self._matchers: dict[str, tuple[Tool, CallMatcher]] = {}
@@ -206,7 +204,7 @@ class ToolTape:
         """Make the error for a request that an agent made by itself and that was refused."""
         connected = request.method == "CONNECT"  # nothing that could be recorded
         command = self._retry_command if len(self.own.cassette) else self._first_command
-        return self.own.miss(request, "" if connected else command, other_way=self._let_out)
+        return self.own.miss(request, "" if connected else command, other_way=self._other_way)
 
     async def _record_exchange(self, call: ToolCall, tool: Tool, wire: Wire) -> ToolResult:
         recorded_call, sent = _request_forms(call, tool)

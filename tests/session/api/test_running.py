@@ -174,16 +174,16 @@ def test_what_is_wrong_is_told_at_the_call() -> None:
 
 
 def refused(question: str) -> str:
-    """Ask a model that nobody let out."""
+    """Send a request to a model that no option allows."""
     asked = {"model": "m", "messages": [{"role": "user", "content": question}]}
-    return httpx.post("http://127.0.0.1:9/v1/chat/completions", json=asked).text
+    return httpx.post("https://models.invalid/v1/chat/completions", json=asked).text
 
 
 def test_what_lets_out_and_records_is_said_in_the_words_of_who_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     """A script has no options of pytest: it is told variables, and a notebook a line of Python."""
     message = run(OSLO, agent=refused).message
-    assert f"let it out:   AGENTEVAL_LIVE=1 python {__file__}; " in message
-    assert f"record it:    AGENTEVAL_RECORD_CHAT=once python {__file__}; " in message
+    assert f"or send it without recording:  AGENTEVAL_LIVE=1 python {__file__}" in message
+    assert f"record it:  AGENTEVAL_RECORD_CHAT=once python {__file__}\n" in message
     assert "--agent" not in message
     missed = run(OSLO, agent=refused, record_chat="none").message
     assert f"record it:  AGENTEVAL_RECORD_CHAT=new_episodes python {__file__}" in missed
@@ -191,8 +191,8 @@ def test_what_lets_out_and_records_is_said_in_the_words_of_who_calls(monkeypatch
     assert "os.environ['AGENTEVAL_RECORD_CHAT'] = 'once'" in run(OSLO, agent=refused).message
     # A mode that the call names holds, whatever the environment says.
     monkeypatch.setenv("AGENTEVAL_RECORD_CHAT", "none")
-    assert "let it out" not in run(OSLO, agent=refused).message
-    assert "let it out" in run(OSLO, agent=refused, record_chat="off").message
+    assert "AGENTEVAL_LIVE" not in run(OSLO, agent=refused).message
+    assert "AGENTEVAL_LIVE" in run(OSLO, agent=refused, record_chat="off").message
 
 
 CALL = ReplyPlan(calls=(("find_order", {"id": 7}),))

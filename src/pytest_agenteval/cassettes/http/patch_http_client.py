@@ -216,7 +216,8 @@ def _patch_putrequest(real: Any) -> Any:
     def putrequest(connection: Any, *args: Any, **kwargs: Any) -> Any:
         scope = answering()
         address = f"{connection.host}:{connection.port}"
-        if scope is not None and not scope.live and not is_own_address(f"http://{address}/"):
+        place = f"http://{whole_host(connection.host)}:{connection.port}/"
+        if scope is not None and not (scope.live or is_own_address(place) or scope.reaches(place)):
             raise scope.refusal(Request("CONNECT", f"socket://{address}"))
         return real(connection, *args, **kwargs)
 
@@ -282,8 +283,13 @@ def whole_address(scheme: str, host: str, port: int | None, url: str) -> str:
     """Give the whole address; a URL that is sent to a proxy is whole already."""
     if "://" in url.partition("?")[0]:
         return url
-    host = f"[{host}]" if ":" in host else host
+    host = whole_host(host)
     return f"{scheme}://{host}{'' if port in (None, _PORTS.get(scheme)) else f':{port}'}{url}"
+
+
+def whole_host(host: str) -> str:
+    """Give a host as it stands in an address: one of IPv6 in brackets."""
+    return f"[{host}]" if ":" in host else host
 
 
 _UNPREPARED = "_agenteval_unprepared"

@@ -160,7 +160,7 @@ _refuse_sent = _in_replay(_refuse_sending)
 
 def _refuse(uri: str) -> None:
     scope = answering()
-    if scope is not None and not scope.live and not _is_own_uri(uri):
+    if scope is not None and not (scope.live or _is_own_uri(uri) or scope.reaches(uri)):
         from pytest_agenteval.cassettes.interaction import Request
 
         raise scope.refusal(Request("CONNECT", uri))
@@ -192,7 +192,9 @@ def _uri_of(address: Any) -> str:
     if not isinstance(address, tuple):
         return f"socket://{_address_text(address)}"
     host, port = address[:2]
-    return f"socket://{_address_text(host)}" if port is None else f"socket://{_address_text(host)}:{port}"
+    name = _address_text(host)
+    name = f"[{name}]" if ":" in name else name
+    return f"socket://{name}" if port is None else f"socket://{name}:{port}"
 
 
 def _address_text(address: Any) -> str:
@@ -431,7 +433,7 @@ def _patch_grpc_watching(real: Any) -> Any:
 
 def _refuse_in_replay(method: str, place: str) -> None:
     scope = answering()
-    if scope is not None and not scope.live:
+    if scope is not None and not (scope.live or scope.reaches(f"grpc://{place.rpartition('///')[2]}")):
         from pytest_agenteval.cassettes.interaction import Request
 
         raise scope.refusal(Request(method, f"grpc://{place}"))

@@ -206,17 +206,24 @@ def intercepted_requests(
     closing: bool = True,
     traffic: ModelTrafficHandler | None = None,
     ignored_hosts: Collection[str] = (),
+    loopback: bool = False,
 ) -> Iterator[Scope]:
     """Play, record or refuse each request that is made inside, whoever makes it; ``passing`` lets it out.
 
     What asks models is the ``traffic``'s, if there is one. ``ignored_hosts`` (as ``*.sentry.io``) answer 204
-    to every request, are never sent anything, and count for nothing. The tapes are opened at the
-    first request. At the end the scope is closed, if it is ``closing``: a thread that goes on dies at its
-    next request. Else it lasts: it answers what no trial is known to ask.
+    to every request, are never sent anything, and count for nothing. With ``loopback``, requests to this
+    machine are sent where the tape holds no recording. The tapes are opened at the first request. At the end
+    the scope is closed, if it is ``closing``: a thread that goes on dies at its next request. Else it lasts:
+    it answers what no trial is known to ask.
     """
     install()
     scope = Scope(
-        tapes, _request_matcher, passing=passing, traffic=traffic, ignored_hosts=tuple(ignored_hosts)
+        tapes,
+        _request_matcher,
+        passing=passing,
+        traffic=traffic,
+        ignored_hosts=tuple(ignored_hosts),
+        loopback=loopback,
     )
     if closing:
         scope.accompany()

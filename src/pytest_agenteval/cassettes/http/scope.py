@@ -185,7 +185,8 @@ class Scope:
     what was refused: a request that is tried again is one; ``cuts`` what was answered in part and so is not
     recorded; ``noted`` other events of the trial. What belongs to a scope that is ``passing`` goes
     out as it is, but for what ``traffic`` claims: requests of models, which are its own whatever the tapes
-    say. Requests to ``ignored_hosts`` are answered 204. A scope opened inside another closes with it;
+    say. Requests to ``ignored_hosts`` are answered 204. With ``loopback``, requests to this machine are sent
+    where the trial's own tape is neither replayed nor recorded. A scope opened inside another closes with it;
     once closed, it refuses for ever.
     """
 
@@ -197,8 +198,9 @@ class Scope:
         passing: bool = False,
         traffic: ModelTrafficHandler | None = None,
         ignored_hosts: Sequence[str] = (),
+        loopback: bool = False,
     ) -> None:
-        self._ignored_hosts = ignored_hosts
+        self._ignored_hosts, self._loopback = ignored_hosts, loopback
         self._tapes, self._matcher, self.passing, self.traffic = tapes, matcher, passing, traffic
         self._outer = current()
         self._ended = False
@@ -252,7 +254,7 @@ class Scope:
 
     def note_connection(self, place: str) -> None:
         """Note a connection of which nothing is recorded, and which a replay will refuse."""
-        if not self.passing and _sending.get() is None:
+        if self._own.recording and not self.passing and _sending.get() is None:
             self.note(UNTAPED_CONNECTION, place)
 
     def at_close(self, close: Callable[[], object]) -> None:
@@ -270,6 +272,10 @@ class Scope:
     def live(self) -> bool:
         """Whether a request that is not recorded is sent."""
         return self.passing or _sending.get() is self or self._own.recording
+
+    def reaches(self, uri: str) -> bool:
+        """Whether a request to this address may be sent, whatever is recorded: it is one of this machine."""
+        return self._loopback and is_loopback(uri) and not len(self._own.cassette)
 
     def lets_by(self, request: Request) -> bool:
         """Whether a request is sent as if there were no scope: it is neither read nor recorded."""
@@ -307,7 +313,7 @@ class Scope:
             host = urlsplit(request.uri).hostname or ""
             if any(fnmatchcase(host, pattern.lower()) for pattern in self._ignored_hosts):
                 return Response(204, "No Content")
-        if self._own.recording:
+        if self._own.recording or self.reaches(request.uri):
             self._expect_no_copy(request)
             return None
         raise self.refusal(request)
@@ -350,7 +356,8 @@ class Scope:
         if self.traffic is not None and self.traffic.claims(request):
             self.traffic.record(request, response, first_byte_s)
         elif not self.passing:
-            self._own.record(request, response)
+            if self._own.recording:
+                self._own.record(request, response)
             self.recorded += 1
             if self.traffic is not None:
                 self.traffic.note_reply(request, response)
@@ -362,7 +369,7 @@ class Scope:
         """
         if self.traffic is not None and self.traffic.claims(request):
             self.traffic.cut(request, response)
-        elif not self.passing:
+        elif not self.passing and self._own.recording:
             self.cuts.append(self._own.cassette.redactor.request(request))
 
     def fail(self, request: Request, cut: Response, failure: Response) -> None:
@@ -434,6 +441,17 @@ class Sending:
         # A stream may be closed in another context than it was read in.
         except ValueError:
             pass
+
+
+def is_loopback(uri: str) -> bool:
+    """Whether an address is one of this machine: 127.0.0.0/8, ::1 or localhost."""
+    import ipaddress
+
+    try:
+        host = (urlsplit(uri).hostname or "").rstrip(".")
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 OWN_ADDRESSES: set[str] = set()

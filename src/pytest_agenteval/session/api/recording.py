@@ -18,7 +18,7 @@ from pytest_agenteval.cassettes.http.patches import intercepted_requests
 from pytest_agenteval.cassettes.http.scope import NotRecorded
 from pytest_agenteval.cassettes.tape import Library, Tape
 from pytest_agenteval.chat.model_traffic import ModelTape, ModelTraffic
-from pytest_agenteval.engine.trial_resources import lazy_traffic, script_way
+from pytest_agenteval.engine.trial_resources import lazy_traffic, refused_request, script_way
 from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import NO_PRICES, OWN_MODEL, Allowance, Prices, RecordMode
 from pytest_agenteval.records.recorder import Recorder
@@ -64,7 +64,7 @@ class RecordingCommands(NamedTuple):
     """The commands that record what is missing, send it live, or record all replies anew."""
 
     record: str
-    let_out: str
+    live: str
     anew: str
 
 
@@ -86,8 +86,8 @@ class RecordingTapes:
             if self._tools is None:
                 place = self._place
                 tape = self._library.open(Path(f"{place.base}.yaml"), place.record, "tool")  # type: ignore[arg-type]  # never "off"
-                let_out = f"let it out:  {place.ways.let_out}"
-                self._tools = ToolTape(tape, retry_command=place.ways.record, let_out=let_out)
+                other_way = f"or send it without recording:  {place.ways.live}"
+                self._tools = ToolTape(tape, retry_command=place.ways.record, other_way=other_way)
             return self._tools
 
     def _make_traffic(self) -> ModelTraffic:
@@ -95,10 +95,7 @@ class RecordingTapes:
         if mode != "off":
             tape = self._library.open(place.chat_file, mode, "chat")
             self._chat = ModelTape(tape, place.ways.record)
-        refusal = (
-            f"this code sends a request to a model, and no option lets it record or send one\n"
-            f"  record it:   {place.ways.record}\n  let it out:  {place.ways.let_out}"
-        )
+        refusal = refused_request("this code's", place.ways.record, place.ways.live)
         budget = Budget(Allowance())
         return ModelTraffic(self._recorder, budget, self._chat, sends=place.live, refusal=refusal)
 
@@ -264,9 +261,6 @@ class Recording(AbstractContextManager["Recording"]):
         return broken
 
 
-_UNTAPED = " (nothing of it is then taped)"
-
-
 def record(name: str, *, record: str | None = None, record_chat: str | None = None) -> Recording:
     """See and tape what code inside asks: ``with record("refund") as seen:``, or ``async with``.
 
@@ -301,7 +295,7 @@ def pytest_commands(node_id: str) -> RecordingCommands:
     run = f"pytest {shlex.quote(node_id)}"
     return RecordingCommands(
         f"{run} --agent-record=new_episodes --agent-record-chat=new_episodes",
-        f"--agent-live{_UNTAPED}",
+        f"{run} --agent-live",
         f"{run} --agent-record-chat=all",
     )
 
@@ -310,6 +304,6 @@ def _script_commands() -> RecordingCommands:
     ways = partial(script_way, script_command())
     return RecordingCommands(
         ways("--agent-record=new_episodes", "--agent-record-chat=new_episodes"),
-        ways("--agent-live=1") + _UNTAPED,
+        ways("--agent-live=1"),
         ways("--agent-record-chat=all"),
     )

@@ -293,6 +293,7 @@ def plans_of(
 def _conditions_of(environment: Environment, options: RunOptions) -> Conditions:
     settings = environment.settings
     names = (options.judge,) if isinstance(options.judge, str) else tuple(options.judge)
+    is_strict = "none" in (options.record, options.record_chat)
     return Conditions(
         record=mode_of("record", options.record, settings.record),
         record_chat=mode_of("record_chat", options.record_chat, settings.record_chat),
@@ -301,6 +302,7 @@ def _conditions_of(environment: Environment, options: RunOptions) -> Conditions:
         live=settings.live,
         keep_workspaces=environment.keep_workspaces,
         prices=environment.prices,
+        loopback=settings.allows_loopback and not is_strict,
     )
 
 

@@ -226,4 +226,5 @@ def run_conditions(
         live=settings.live,
         user=user,
         prices=FrozenMap(settings.prices) if settings.prices else NOTHING,
+        loopback=settings.allows_loopback,
     )
