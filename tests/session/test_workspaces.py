@@ -107,10 +107,8 @@ def trees(pytester: pytest.Pytester) -> Path:
 
 
 @pytest.mark.parametrize("workers", [0, 2], ids=["one-process", "two-workers"])
-def test_a_workspace_that_no_task_starts_from_is_told(
-    pytester: pytest.Pytester, trees: Path, workers: int
-) -> None:
-    """A tree beside a task under a name of its own is not what it starts from, unless the task says so."""
+def test_an_unused_workspace_is_named(pytester: pytest.Pytester, trees: Path, workers: int) -> None:
+    """Only a task called task.yaml starts from the workspace beside it; others have to name theirs."""
     screen = run(pytester, "evals", "-q", workers=workers).stdout.str()
 
     assert re.findall(r"^(\S+): no task starts from it", screen, re.MULTILINE) == ["evals/lost/workspace"]

@@ -152,7 +152,7 @@ def post(environ: Mapping[str, str]) -> str:
     repository, github = environ["GITHUB_REPOSITORY"], GitHub(environ)
     number = pull_request(github, repository, event, environ.get("PULL_REQUEST", ""))
     if number is None:
-        return "no pull request, no comment: it is among the artifacts"
+        return "no pull request found, so no comment; comment.md is among the artifacts"
     workflow = (event.get("workflow_run") or {}).get("name") or environ.get("GITHUB_WORKFLOW", "")
     marker = f"<!-- agenteval: {quote(workflow)}/{quote(environ.get('COMMENT_NAME', ''))} -->"
     text = Path(environ["COMMENT_FILE"]).read_text(encoding="utf-8", errors="replace")
@@ -171,8 +171,8 @@ def main() -> int:
         print(post(os.environ))
     except Refused as refused:
         if refused.status in FORBIDDEN:
-            why = f"the token may not comment ({refused}): on pull requests of forks it can only read"
-            print(f"::notice title=Agent evals::{why}. docs/guides/github.md has the way by workflow_run")
+            why = f"the token may not comment ({refused}). For pull requests from forks it is read-only"
+            print(f"::notice title=Agent evals::{why}: docs/guides/github.md shows a workflow that can")
         else:
             print(f"::warning title=Agent evals::no comment: {' '.join(str(refused).split())}")
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as broken:

@@ -38,11 +38,11 @@ def pytest_agenteval_trial_finished(config: pytest.Config, trial: Trial) -> None
     """Look at a trial that has been graded and written to the journal.
 
     Called on pytest's main thread in the process that ran the trial, once for each trial, when
-    its item reports. The trial is frozen: to change a grade, write a grader. It can be copied,
-    pickled and sent: ``trial.to_json()`` is all of it, ``Trial.from_json`` reads it back.
+    its item reports. The trial is frozen: to change a grade, write a grader. You can copy and
+    pickle it; ``trial.to_json()`` holds all of it, and ``Trial.from_json`` reads it back.
 
-    A trial that had ended before, in a run that goes on or in one that is reused, is among them:
-    ``trial.origin`` says where it was carried out, where that was another run.
+    With ``--agent-resume`` and ``--agent-reuse`` the hook is called for earlier trials too;
+    ``trial.origin`` names the run that carried them out, if it was another one.
 
-    A hook that raises changes no trial's ending; the end of the run says so once, with its file.
+    A hook that raises changes no trial's ending. The end of the run warns once and names its file.
     """

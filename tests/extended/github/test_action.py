@@ -217,7 +217,8 @@ def test_a_workflow_run_comments_on_the_pull_request_of_its_branch(tmp_path: Pat
     """A fork's is not in the event: it is looked up, and has to be at the same commit still."""
     other = {"number": 6, "label": "else:better", "head": {"sha": "0123456789abcdef"}}
     api.pulls = [other, {"number": 7, "label": "someone:better", "head": {"sha": "new"}}]
-    assert comment_job(api, tmp_path, FORK) == "no pull request, no comment: it is among the artifacts\n"
+    missing = "no pull request found, so no comment; comment.md is among the artifacts\n"
+    assert comment_job(api, tmp_path, FORK) == missing
     api.pulls[1]["head"]["sha"] = "0123456789abcdef"
     assert comment_job(api, tmp_path, FORK) == "commented on #7\n"
     assert api.comments[0]["body"].startswith(MARKER)
