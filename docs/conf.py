@@ -38,6 +38,7 @@ myst_heading_anchors = 6
 myst_url_schemes = {"http": None, "https": None, "mailto": None}
 myst_url_schemes |= {"page": {"url": "{{path}}"}, "heading": {"url": "{{path}}#{{fragment}}"}}
 suppress_warnings = ["misc.highlighting_failure"]  # code blocks in languages that Pygments does not know
+smartquotes = False  # `--option` keeps its hyphens
 html_theme = "furo"
 html_copy_source = html_show_sphinx = html_show_copyright = html_use_index = False
 html_sidebars = {
