@@ -12,8 +12,8 @@ from pytest_agenteval.cli.main import VERBS, verb_function
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "commands.md"
 HEAD = """# Commands
 
-You find here every verb of `agenteval` with its options. `agenteval VERB --help` prints them on the terminal.
-The exit status is 0, or 1 if the verb found something wrong, 2 after a mistake in the command, 130 after
+You find here every verb of `agenteval` with its options. The option `--help` of a verb prints them, too. The
+exit status is 0, or 1 if the verb found something wrong, 2 after a mistake in the command, 130 after
 Ctrl-C.
 
 RUN is a run's folder, its name or the start of it, `latest`, or `MODEL@YYYYMMDD`. These options mean the same
@@ -45,7 +45,7 @@ def commands_page() -> str:
         rows = [_row(action) for action in shown if action.dest not in COMMON]
         end = "" if purpose.endswith("?") else "."
         parts.append(f"## agenteval {verb}\n\n{purpose[0].upper()}{purpose[1:]}{end}\n")
-        parts.append(f"    {' '.join(['agenteval', verb, *_synopsis(shown)])}\n")
+        parts.append(f"`{' '.join(['agenteval', verb, *_synopsis(shown)])}`\n")
         parts += ["|option|meaning|\n|---|---|", *rows, ""] if rows else []
         common = [_name(action) for action in shown if action.dest in COMMON - {"help", "json", "results"}]
         parts += [f"Also {', '.join(f'`{name}`' for name in common)}.\n"] if common else []

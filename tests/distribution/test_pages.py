@@ -179,7 +179,7 @@ def test_every_option_and_verb_that_is_named_exists(
     verbs = {
         command[1] for file in (README, *DOCS) for command in _commands(file) if command[0] == "agenteval"
     }
-    verbs |= set(re.findall(r"`agenteval (\w+)", _text(README, *DOCS)))
+    verbs |= set(re.findall(r"`agenteval ([\w-]+)", _text(README, *DOCS)))
     imports = {("import", "memex"), ("import", "ko-agentbench")}
     for words in {(verb,) for verb in verbs} | imports:
         with pytest.raises(SystemExit) as ended:
