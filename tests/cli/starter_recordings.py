@@ -122,7 +122,7 @@ def main() -> None:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Model)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     for kind, starter in STARTERS.items():
-        if starter.options == ("--agent-record-chat=none",):
+        if "--agent-model=oracle" not in starter.options:
             record(kind, f"http://127.0.0.1:{server.server_port}")
     server.shutdown()
 

@@ -19,14 +19,15 @@ from pytest_agenteval.cli.main import main
 from pytest_agenteval.cli.project_files import guide_page
 from tests.cli.documents import valid_document
 from tests.journals import trials
+from tests.loopback.model_server import ModelServer, ReplyPlan
 from tests.suites import write
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("quick")
 
 PARTIAL = {
-    "python": {"where_is_it": 1.0, "refund": 0.83},
-    "command": {"sunday": 1.0, "monday": 0.75},
+    "python": {"where_is_it": 1.0, "refund": 0.67},
+    "command": {"sunday": 1.0, "monday": 0.5},
     "tools": {"speed": 1.0, "marathon": 1.0},
     "workspace": {"shopping": 1.0, "standup": 0.75},
 }
@@ -94,7 +95,7 @@ def test_nothing_is_written_over(pytester: pytest.Pytester, capsys: pytest.Captu
     refusal = init(capsys, rc=2)
 
     assert "evals/orders/suite.yaml" in refusal
-    assert "cassettes/orders/where.chat/own-1.yaml" in refusal
+    assert "cassettes/orders/where_is_it.chat/own-1.yaml" in refusal
     assert "--force" in refusal
     assert everything(pytester.path) == before
     init(capsys, "--force")
@@ -125,7 +126,7 @@ def test_a_suite_joins_the_project_that_is_there(
     assert cd == "cd ../.."
     monkeypatch.chdir(project)
     assert pytester.runpytest(*shlex.split(command)[1:]).ret == 0
-    assert (project / "cassettes/checks/my-orders/where.chat/own-1.yaml").is_file()
+    assert (project / "cassettes/checks/my-orders/where_is_it.chat/own-1.yaml").is_file()
     assert not (project / "pytest.ini").exists()
     workflow = (pytester.path / ".github/workflows/evals.yml").read_text("utf-8")
     assert 'working-directory: "packages/shop"' in workflow
@@ -163,6 +164,90 @@ def test_a_dry_run_tells_and_writes_nothing(
     assert there == set(written["written"])
     assert written["run"].startswith("cd new/shop && ")
     assert Path("new/shop/pytest.ini").read_text("utf-8") == "[pytest]\ntestpaths = evals\n"
+
+
+BOT = """
+class Bot:
+    def run(self, question: str) -> str:
+        return answer(question)
+
+
+def answer(question: str, system_prompt: str = "You work in a shop.") -> str:
+    body = {"model": "m", "messages": [{"role": "system", "content": system_prompt},
+                                       {"role": "user", "content": question}]}
+    url = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
+    request = Request(url, json.dumps(body).encode(), {"content-type": "application/json"})
+    return json.load(urlopen(request))["choices"][0]["message"]["content"]
+
+
+def order(question: str, customer: int) -> str:
+    return ""
+
+
+print("imported")
+"""
+
+
+def test_a_suite_around_a_function_is_one_file(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its printed commands work as they stand: recorded once, replayed without a server, prompts compared."""
+    imports = "import json, os\nfrom urllib.request import Request, urlopen\n"
+    write(pytester.path, {"support/bot.py": imports + BOT, "prompts/new.md": "Thank them."})
+    written = json.loads(init(capsys, "support.bot:answer", "--json", "-"))
+    assert written["written"] == ["evals/support/suite.yaml", "pytest.ini", ".gitignore"]
+    record, replay, miss, compare = (step["line"] for step in written["steps"])
+    assert written["run"] == record
+    with ModelServer(lambda body, n: ReplyPlan(text="Hello! " + body["messages"][0]["content"])) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.openai_base)
+        first = pytester.runpytest(*shlex.split(record)[1:])
+        compared = pytester.runpytest(*shlex.split(compare)[1:])
+    assert (first.ret, compared.ret) == (0, 0)
+    assert miss in first.outlines
+    compared.stdout.fnmatch_lines(["*own: m@new *", "*own: m *"])
+    again = pytester.runpytest(*shlex.split(replay)[1:])
+    again.assert_outcomes(passed=1, xfailed=1)
+
+
+@pytest.mark.parametrize(
+    ("named", "complaint"),
+    [
+        ("support.bot", "support.bot is a module: name what acts in it too, as in support.bot:answer"),
+        (
+            "support/bot.py:anser",
+            "support.bot has no 'anser'; it has Bot, answer, order; did you mean 'answer'?",
+        ),
+        ("suport.bot:answer", "there is no module 'suport' in "),
+        ("suport.bot:answer", "did you mean 'support.bot'?"),
+        ("support.bot:order", "order(customer): nothing fills these parameters"),
+        ("support.broken:answer", "support.broken:answer: 'support.broken:answer': ValueError: no settings"),
+        (
+            "support.bot:Bot --agent tools",
+            "--agent is for an example, and support.bot:Bot is an agent of your own",
+        ),
+    ],
+)
+def test_a_wrong_function_is_one_line_with_what_is_there(
+    named: str, complaint: str, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And nothing is written; what the module prints does not get into the document."""
+    there = {"support/bot.py": BOT, "support/broken.py": "raise ValueError('no settings')", "pytest.ini": ""}
+    write(pytester.path, there)
+    assert complaint in init(capsys, *named.split(), rc=2)
+    assert not (pytester.path / "evals").exists()
+
+
+def test_a_class_and_an_object_are_agents_too(
+    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a parameter for the prompt a line says how it gets one; setuptools learns its own package."""
+    project = {"pyproject.toml": f"{PROJECT}{SETUPTOOLS}", "shopbot/__init__.py": BOT + "bot = Bot()\n"}
+    write(pytester.path, project)
+    for number, name in enumerate(("Bot", "bot")):
+        screen = init(capsys, f"shopbot:{name}", "--suite", f"s{number}")
+        assert f"to compare prompts: give {name} a parameter `system_prompt`" in screen
+        # From then on the project has two packages, as setuptools sees it.
+        assert ('include = ["shopbot", "shopbot.*"]' in screen) == (number == 0)
 
 
 @pytest.mark.parametrize(

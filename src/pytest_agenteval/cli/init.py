@@ -18,6 +18,14 @@ import yaml
 
 from pytest_agenteval.agents.agent import agent_trait
 from pytest_agenteval.cli.console import STDOUT, add_json_option, write_document, write_result
+from pytest_agenteval.cli.function_suite import (
+    FIRST_STEPS,
+    NamedFunction,
+    import_function,
+    named_function,
+    prompt_parameter_note,
+    takes_prompt,
+)
 from pytest_agenteval.cli.project_files import (
     FILL_IN,
     NewFile,
@@ -48,12 +56,20 @@ RECORDINGS = "cassettes"
 _SUITE_NAME = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
 
 
+class NextStep(FrozenValue, frozen=True):
+    """What to do next, in words, and its line: a command, or how something looks."""
+
+    title: str
+    line: str
+
+
 class InitDocument(Document, frozen=True, kw_only=True):
     """What was written: a suite of somebody's own, or an example, and what to type next.
 
     ``written``, ``added_to`` and ``left`` are paths from ``root``, the project's folder: new files, files
-    that got lines added at their end, and those that were left as they are. ``run`` is the command that tries
-    the suite; ``change`` says what to change first. With ``dry_run`` nothing was written.
+    that got lines added at their end, and those that were left as they are. ``run`` is the command of the
+    first trials, ``steps`` are it and what follows; ``change`` says what to change first. With ``dry_run``
+    nothing was written.
     """
 
     root: str
@@ -62,6 +78,7 @@ class InitDocument(Document, frozen=True, kw_only=True):
     added_to: tuple[str, ...]
     left: tuple[str, ...]
     run: str
+    steps: tuple[NextStep, ...]
     change: tuple[str, ...]
     dry_run: bool
 
@@ -70,10 +87,14 @@ def init_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments; the examples are those that installed benchmarks register."""
     names = ", ".join(installed_registry().examples) or "none is installed"
     parser.add_argument(
-        "folder", nargs="?", metavar="FOLDER", help="the project's folder (default: that which you are in)"
+        "what",
+        nargs="?",
+        metavar="MODULE:FUNCTION",
+        help="your agent, as in support.bot:answer: a function, a class or an object; or the project's "
+        "folder, for an example (default: the folder that you are in)",
     )
     kinds = parser.add_mutually_exclusive_group()
-    kinds.add_argument("--agent", choices=STARTERS, default="python", help="what acts (default: python)")
+    kinds.add_argument("--agent", choices=STARTERS, help="the example's kind of agent (default: python)")
     kinds.add_argument("--example", metavar="NAME", help=f"copy a shipped suite instead: {names}")
     parser.add_argument(
         "--with-prompts", action="store_true", help="also copy the prompts of the example's agent to prompts/"
@@ -85,8 +106,7 @@ def init_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def init(args: argparse.Namespace) -> int:
-    project = find_project(args.folder)
-    plan = _plan_example(project, args) if args.example else _plan_first_suite(project, args)
+    plan, project = _plan(args)
 
     def names(paths: Iterable[Path]) -> tuple[str, ...]:
         return tuple(path_in_root(path, project.root) for path in paths)
@@ -97,7 +117,8 @@ def init(args: argparse.Namespace) -> int:
         written=names(file.path for file in plan.files if not file.adds),
         added_to=names(file.path for file in plan.files if file.adds),
         left=names(plan.left),
-        run=f"{_cd_prefix(project.root)}{_program_command('pytest', project.root)} {plan.arguments}",
+        run=plan.steps[0].line,
+        steps=plan.steps,
         change=plan.change,
         dry_run=args.dry_run,
     )
@@ -110,6 +131,20 @@ def init(args: argparse.Namespace) -> int:
     return 0
 
 
+def _plan(args: argparse.Namespace) -> tuple[InitPlan, Project]:
+    function = named_function(args.what)
+    if function is None:
+        project = find_project(args.what)
+        plan = _plan_example(project, args) if args.example else _plan_first_suite(project, args)
+        return plan, project
+    for option in ("agent", "example", "with_prompts"):
+        if getattr(args, option):
+            shown = f"--{option.replace('_', '-')}"
+            raise UsageMistake(f"{shown} is for an example, and {function.call} is an agent of your own")
+    project = find_project(None)
+    return _plan_around(function, project, args), project
+
+
 def _init_lines(document: InitDocument) -> Iterator[str]:
     verb = "would write" if document.dry_run else "wrote"
     yield printable(f"{verb}, in {document.root}")
@@ -118,8 +153,9 @@ def _init_lines(document: InitDocument) -> Iterator[str]:
         yield f"  {name} (lines at its end)"
     for name in document.left:
         yield f"left as it is: {name}"
-    yield "run it, offline and without a key"
-    yield f"  {printable(document.run)}"
+    for step in document.steps:
+        yield printable(step.title)
+        yield f"  {printable(step.line)}"
     if document.change:
         yield "change first"
         yield from (f"  {printable(line)}" for line in document.change)
@@ -165,7 +201,8 @@ class Starter(NamedTuple):
 
 
 _AGENT = "the agent: `agent: {call: package.module:function}` in {{folder}}/suite.yaml names yours"
-_RECORD = "record it: OPENAI_API_KEY=... {{pytest}} {{folder}} --agent-record=once --agent-record-chat=all"
+_RECORD = "record it: {{pytest}} {{folder}} --agent-record-chat=all"
+_OFFLINE = "run it, offline and without a key"
 
 STARTERS: Mapping[str, Starter] = {
     "python": Starter("orders", (_AGENT, _RECORD)),
@@ -240,27 +277,64 @@ def _example_files(example: Example, project: Project) -> list[NewFile]:
 
 
 class InitPlan(NamedTuple):
-    """The files to write, those that stay as they are, what pytest is given, and what to change first."""
+    """The files to write, those that stay as they are, what to do next, and what to change first."""
 
     suite: str
     files: tuple[NewFile, ...]
-    arguments: str
+    steps: tuple[NextStep, ...]
     change: tuple[str, ...]
     left: tuple[Path, ...] = ()
+
+
+def _pytest_command(project: Project, arguments: str) -> str:
+    return f"{_cd_prefix(project.root)}{_program_command('pytest', project.root)} {arguments}"
+
+
+def _suite_folder(project: Project, name: str) -> Path:
+    """Give the folder of a new suite; raises UsageMistake for a name that is taken or cannot be one."""
+    if not _SUITE_NAME.fullmatch(name):
+        raise UsageMistake(f"--suite={name}: expected letters, digits, _ and -, with a letter first")
+    folder = project.evals / name
+    _refuse_taken_name(project, name, folder)
+    return folder
+
+
+def _refuse_overwriting(files: Sequence[NewFile], args: argparse.Namespace) -> None:
+    if not args.force:
+        refuse_existing(files, "--force writes over them, --suite NAME gives the suite another name")
+
+
+def _plan_around(function: NamedFunction, project: Project, args: argparse.Namespace) -> InitPlan:
+    """Plan one suite.yaml around an agent of the user's own, and the settings that pytest lacks."""
+    acting = import_function(function, project.root)
+    name = args.suite or function.suite
+    folder = _suite_folder(project, name)
+    template = Path(__file__).parent / "templates" / "own" / "suite.yaml"
+    text = fill(template.read_text(encoding="utf-8"), {"suite": name, "call": function.call})
+    file = NewFile(folder / "suite.yaml", text.encode())
+    _refuse_overwriting([file], args)
+    below = path_in_root(folder, project.root)
+    more = () if takes_prompt(acting) else (prompt_parameter_note(function),)
+    return InitPlan(
+        name,
+        (file, *(each for each in shared_files(project) if each.path.name != "AGENTS.md")),
+        tuple(
+            NextStep(title, line.format(name=name, pytest=_pytest_command(project, shlex.quote(below))))
+            for title, line in FIRST_STEPS.items()
+        ),
+        (f"the second task in {below}/suite.yaml", *more, *_packaging_notes(project.root, [file])),
+    )
 
 
 def _plan_first_suite(project: Project, args: argparse.Namespace) -> InitPlan:
     if args.with_prompts:
         raise UsageMistake("--with-prompts copies the prompts of an example: name one with --example")
-    starter = STARTERS[args.agent]
+    kind = args.agent or "python"
+    starter = STARTERS[kind]
     name = args.suite or starter.suite
-    if not _SUITE_NAME.fullmatch(name):
-        raise UsageMistake(f"--suite={name}: expected letters, digits, _ and -, with a letter first")
-    folder = project.evals / name
-    _refuse_taken_name(project, name, folder)
-    files = _starter_files(args.agent, name, project)
-    if not args.force:
-        refuse_existing(files, "--force writes over them, --suite NAME gives the suite another name")
+    folder = _suite_folder(project, name)
+    files = _starter_files(kind, name, project)
+    _refuse_overwriting(files, args)
     below = path_in_root(folder, project.root)
     arguments = shlex.join([below, *starter.options])
     of_github = workflow(project, name, f"pytest {arguments}")
@@ -270,7 +344,7 @@ def _plan_first_suite(project: Project, args: argparse.Namespace) -> InitPlan:
     return InitPlan(
         name,
         (*files, *shared_files(project), *(() if stays else (of_github,))),
-        arguments,
+        (NextStep(_OFFLINE, _pytest_command(project, arguments)),),
         change=(
             *(fill(line, words) for line in starter.change),
             *_packaging_notes(project.root, files),
@@ -310,7 +384,8 @@ def _plan_example(project: Project, args: argparse.Namespace) -> InitPlan:
     if not args.force:
         refuse_existing(files, "--force writes over them")
     notes += _packaging_notes(project.root, files)
-    return InitPlan(args.example, (*files, *shared_files(project)), example.parts[0], tuple(notes))
+    run = NextStep(_OFFLINE, _pytest_command(project, example.parts[0]))
+    return InitPlan(args.example, (*files, *shared_files(project)), (run,), tuple(notes))
 
 
 def _with_prompts(files: Sequence[NewFile], example: Example, root: Path) -> list[NewFile]:
