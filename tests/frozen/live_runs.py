@@ -31,7 +31,6 @@ from tests.frozen.stored_runs import against_schema
 LETTERS = PROJECTS / "letters"
 EVALS = (ROOT / "evals", ROOT / "fixtures", ROOT / "cassettes")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-FIRST_MINUTE = (ROOT / "docs" / "start" / "first-suite.md").read_text(encoding="utf-8")
 
 ENDINGS: Mapping[str, str] = {
     "every-ending": "evals/greetings evals/strict -v --junitxml=j.xml",
@@ -100,9 +99,6 @@ def cassettes(scratch: Scratch) -> dict[str, str]:
         written = agenteval(folder, "init", *([f"--agent={kind}"] if kind != "python" else []))
         printed = pytest(folder, "-v")
         texts[f"init-{kind}.txt"] = f"{placed(written, folder)}\n{steady(printed, folder)}"
-        if kind == "python":
-            shown = f"$ agenteval init\n{written.out.replace(str(folder.resolve()), '/home/mina/shop')}"
-            texts["init-python.txt"] += f"\ndocs/start/first-suite.md {shows(FIRST_MINUTE, shown)}"
     return texts
 
 

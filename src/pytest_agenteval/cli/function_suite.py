@@ -38,7 +38,7 @@ class NamedFunction(FrozenValue, frozen=True):
 # What to do after the suite was written, in words, each with its line.
 FIRST_STEPS: Mapping[str, str] = {
     "run it: your agent calls its model, and the replies are recorded": "{pytest} --agent-record-chat=once",
-    "run it again: the recorded replies are replayed, offline and without a key": "{pytest}",
+    "run it again: the recorded replies are replayed, and nothing is sent": "{pytest}",
     "a miss looks like this; its graders' reasons and the answer follow": (
         "MISSED 0.00  {name}/own_question[own-1]"
     ),
