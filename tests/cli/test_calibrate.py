@@ -142,7 +142,7 @@ def test_problems_of_labels_are_told(here: Path, command: Agenteval) -> None:
     ("arguments", "message"),
     [
         (("none.jsonl",), "none.jsonl: expected a file of labels or a calibration; there is none"),
-        ((LABELS,), "which rubric? say --rubric=R: a .jinja file, or one of "),
+        ((LABELS,), "which rubric? say --rubric=R: a question, a .jinja file, or one of "),
         ((LABELS, *RUBRIC, "--threshold", "spearman"), "expected figure=number, as in spearman=0.7"),
         (
             (LABELS, *RUBRIC, "--threshold", "mae=1", "--threshold", "mae.order=1"),
