@@ -129,12 +129,15 @@ def _of(run: Run, suite: str) -> list[JournalEntry]:
     return [entry for entry in run.entries if entry.key.suite == suite]
 
 
-def _readme_says(model: str) -> dict[str, tuple[str, str]]:
-    """Give what the table of figures in README says of a model: each suite's mean score and passes."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    (row,) = re.findall(rf"^\| `{model}` \|(( [\d.]+ \| \d+ of \d+ \|)+)$", readme, re.MULTILINE)
-    cells = [cell.strip() for cell in row[0].split("|")]
-    return dict(zip(("card", "pkm", "ko"), zip(cells[::2], cells[1::2], strict=False), strict=True))
+def _pages_say(model: str) -> dict[str, tuple[str, str]]:
+    """Give what the benchmarks' pages say of a model: each suite's mean score and passes."""
+    figures: dict[str, tuple[str, str]] = {}
+    for page, suites in (("memex", ("card", "pkm")), ("ko-agentbench", ("ko",))):
+        text = (ROOT / "docs" / "benchmarks" / f"{page}.md").read_text(encoding="utf-8")
+        (row,) = re.findall(rf"^\| `{model}` \|((?: [\d.]+ \| \d+ of \d+ \|)+)$", text, re.MULTILINE)
+        cells = [cell.strip() for cell in row.strip("|").split("|")]
+        figures |= dict(zip(suites, zip(cells[::2], cells[1::2], strict=True), strict=True))
+    return figures
 
 
 def _screen_in_readme() -> list[str]:
@@ -208,7 +211,7 @@ def rules(runs: dict[str, Run], pytester: pytest.Pytester, evals: Path) -> Run:
 
 def test_every_level_is_decided_without_a_judge(oracle: Run) -> None:
     """The Korean oracle has 1.0 in every code grade; what does not apply, or what judges tell, is open."""
-    assert _figures(oracle)["ko"] == _readme_says("oracle")["ko"]
+    assert _figures(oracle)["ko"] == _pages_say("oracle")["ko"]
     entries = _of(oracle, "ko")
     assert Counter(entry.bucket for entry in entries) == KO_LEVELS
     decided = {grade.score for entry in entries for grade in entry.grades if grade.grader not in KO_JUDGED}
@@ -225,8 +228,8 @@ def test_saying_the_question_again_passes_no_korean_task(extremes: dict[str, Run
 
 
 def test_rules_gets_some_right_and_some_half_right(rules: Run) -> None:
-    """A newcomer's first run, offline, shows partial scores, half credits, and the figures of README."""
-    assert _figures(rules) == _readme_says("rules")
+    """A newcomer's first run, offline, shows partial scores, half credits, and the figures of the pages."""
+    assert _figures(rules) == _pages_say("rules")
     screen = [line.text for line in screen_lines(view_of(rules), 100, parts=_parts(rules))]
     assert _timeless(screen) == _screen_in_readme()
     assert len(screen) + SEPARATORS <= MOST_LINES
@@ -281,16 +284,16 @@ def test_oracle_passes_every_trial_with_every_code_grade_full(oracle: Run) -> No
     ids = {entry.key.task for entry in entries}
     assert ids == {task["id"] for suite in ("card", "pkm") for task in _tasks(suite)}
     assert {entry.ending for entry in entries} == {"passed"}
-    assert _figures(oracle) == _readme_says("oracle")
+    assert _figures(oracle) == _pages_say("oracle")
     kinds_and_scores = {(grade.grader in JUDGED, grade.score) for entry in entries for grade in entry.grades}
     assert kinds_and_scores <= {(False, 1.0), (True, None)}
 
 
 def test_nop_passes_none(extremes: dict[str, Run]) -> None:
-    """No task can be passed by doing nothing; README says what it is worth."""
+    """No task can be passed by doing nothing; the pages say what it is worth."""
     run = extremes["nop"]
     assert {entry.ending for entry in run.entries} == {"missed"}
-    assert _figures(run) == _readme_says("nop")
+    assert _figures(run) == _pages_say("nop")
 
 
 def test_pasting_the_entry_over_the_target_passes_none(extremes: dict[str, Run]) -> None:
