@@ -1,1 +1,1 @@
-"""Asking models: one protocol, real providers behind it, and offline models that need no key."""
+"""Models: one protocol, real providers behind it, and offline models that need no key."""

@@ -1,1 +1,1 @@
-"""Two runs side by side: which trials belong together, and whether anything changed."""
+"""Comparison of two runs: which trials belong together, and whether anything changed."""

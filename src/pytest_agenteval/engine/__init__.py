@@ -1,1 +1,1 @@
-"""Carrying out trials: plans in, trials out; knows no pytest and no disk of results."""
+"""Runs trials: takes plans and returns trials. It knows neither pytest nor the store."""

@@ -1,1 +1,1 @@
-"""What stored runs suggest for suites and prompts. Runs nothing itself."""
+"""Suggestions for suites and prompts, made from stored runs. It runs no agent itself."""

@@ -1,1 +1,1 @@
-"""What only POSIX has, and its replacement elsewhere. No other room asks which system it runs on."""
+"""What only POSIX has, with a replacement for other systems. Only this room asks for the system."""

@@ -1,1 +1,1 @@
-"""Names of agents, graders, tools and the rest: who offers them, and what each stands for."""
+"""The registered names of agents, graders, tools and the rest, with what each stands for."""

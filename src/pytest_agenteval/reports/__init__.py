@@ -1,1 +1,1 @@
-"""A stored run as people and machines read it: one view, several ways to show it. Runs nothing."""
+"""Stored runs for people and programs: one view, shown in several ways. It runs nothing."""

@@ -1,1 +1,1 @@
-"""One pytest run: its settings, which trials it plans, and how it carries them out."""
+"""One pytest run: its settings, the trials that it plans, and how it runs them."""

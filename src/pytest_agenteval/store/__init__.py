@@ -1,1 +1,1 @@
-"""Runs on disk: folders, journals, transcripts; written while trials finish, read at any time later."""
+"""Runs on disk: folders, journals, transcripts. Written as trials finish, readable at any time."""

@@ -1,1 +1,1 @@
-"""Tools that agents call, and the box that watches over every call."""
+"""Tools that agents call, and the tool box that checks and records every call."""
