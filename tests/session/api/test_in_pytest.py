@@ -49,6 +49,33 @@ def endings(root: Path) -> dict[str, list[str]]:
     return trials
 
 
+SHORTEST = """
+from pytest_agenteval import suite
+
+
+def polite(evidence):
+    return "please" in evidence.answer
+
+support = suite("support", agent="bot:answer", graders=[polite], tasks=[
+    {"input": "Where is my order?"},
+    {"input": {"content": "Lost!"}, "graders": [{"name": "answer_contains", "config": {"text": "wait"}}]},
+    {"id": "late", "input": "It is late."},
+])
+"""
+
+
+def test_agent_grader_and_tasks_fit_in_twelve_lines(pytester: pytest.Pytester) -> None:
+    """A module has a suite with a grader of its own; tasks without an id have the first words as one."""
+    assert len(SHORTEST.strip().splitlines()) <= 12
+    bot = "def answer(question):\n    return 'please wait' if 'order' in question else 'wait'\n"
+    write(pytester.path, {"bot.py": bot, "tests/test_support.py": SHORTEST, "pytest.ini": "[pytest]\n"})
+    run(pytester, "tests").assert_outcomes(passed=1, failed=2)
+    scores = {
+        entry.key.task: entry.score for entry in load_run(pytester.path / ".agenteval/runs/latest").entries
+    }
+    assert scores == {"where_is_my_order": 1.0, "lost": 0.5, "late": 0.0}
+
+
 def test_what_a_user_writes_runs_as_it_is_typed(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
