@@ -19,18 +19,9 @@ SUITES = {
     for text in re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     for path in re.findall(r"^# (\S+)\n", text)
 }
-TASKS = dict(re.findall(r"^`(\S+\.json)`[^\n]*:\n\n```json\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
+PASTED = dict(re.findall(r"^`(\S+)`:\n\n```\w+\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
 COMMANDS = (DOCS / "guides" / "command-agents.md").read_text(encoding="utf-8")
 (DART,) = re.findall(r"^```dart\n(.*?)^```$", COMMANDS, re.MULTILINE | re.DOTALL)
-(NOTE,) = re.findall(r"`(\S+\.md)`:\n\n```json", PAGE)
-
-SLEEP = """# Sleep
-
-One line a night, newest last.
-
-<!-- fact_id: fact_sleep_001 -->
-- 16 Sept: 7.2 hours, one long stretch.
-"""
 
 STAND_IN = '''#!{python}
 """What the page's Dart program does, in the place of Dart, which is not installed here."""
@@ -54,7 +45,8 @@ def test_pasted_tasks_run_with_three_lines_of_suite(
 ) -> None:
     """The page's files, as they stand there, give the figures that it prints."""
     only_our_plugin(monkeypatch)
-    write(pytester.path, {**SUITES, **TASKS, NOTE: SLEEP})
+    assert len(PASTED) == 3
+    write(pytester.path, {**SUITES, **PASTED})
 
     screen = run(pytester, "evals", "-q").stdout.str()
 
