@@ -152,7 +152,7 @@ def test_a_suite_may_require_reference_solutions(here: Path) -> None:
     path = write_file(here / "list.json", [*entries, {**LEAST, "id": "d", "reference_solutions": {}}])
     rows = problems(load_tasks, path, suite(require_reference_solution=True))
 
-    expected = "a map: how it is solved (the suite 'pkm' requires it)"
+    expected = "a map: a solution of the task (the suite 'pkm' requires it)"
     assert rows[:2] == [
         f"list.json:2 [0, 'reference_solution'] {expected} | no key 'reference_solution' | ",
         f"list.json:19 [1, 'reference_solution'] {expected} | nothing | ",

@@ -70,7 +70,7 @@ class Calibration(Spec, frozen=True, kw_only=True):
         Mapping[str, Threshold],
         expects(
             "a map from figures to the number to reach, for all dimensions or for each by name; "
-            "scored: how many examples have to have a score (where it is not said: half of them)"
+            "scored: how many examples must have a score (default: half)"
         ),
     ] = NOTHING
     seed: Annotated[Tokens, expects("a whole number, 0 or more: the seed of the intervals")] = 0

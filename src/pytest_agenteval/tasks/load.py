@@ -290,7 +290,7 @@ def _missing_reference(
         return []
     if entry.get("reference_solution") is not None:
         return []
-    expected = f"a map: how it is solved (the suite {suite.name!r} requires it)"
+    expected = f"a map: a solution of the task (the suite {suite.name!r} requires it)"
     found = "nothing" if "reference_solution" in entry else "no key 'reference_solution'"
     return [_problem(document, (*place, "reference_solution"), expected, found)]
 

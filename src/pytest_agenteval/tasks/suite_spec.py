@@ -51,20 +51,20 @@ class Gate(Spec, frozen=True, kw_only=True):
     not_worse: Annotated[
         bool | Tolerance | None,
         expects(
-            "true: neither the suite nor a bucket is worse than in the baseline; or a number between 0 and "
-            "1: and the suite surely not by more than this"
+            "true: neither the suite nor a bucket may be worse than the baseline; or a number between 0 "
+            "and 1: nor may the suite be worse by more than that"
         ),
     ] = None
-    better: Annotated[
-        bool | None, expects("true or false: whether the suite, or a bucket, has to be better")
-    ] = None
+    better: Annotated[bool | None, expects("true or false: whether the suite or a bucket must be better")] = (
+        None
+    )
     errored: Annotated[
         Share | None,
         expects("a number from 0 to 1: the largest share of trials that errored or were never run"),
     ] = None
     recheck: Annotated[
         Count | None,
-        expects("a whole number, 1 or more: how often a broken task is tried again before it counts"),
+        expects("a whole number, 1 or more: how often a failed task is repeated before it counts"),
     ] = None
     baseline: Annotated[Named | None, expects("the path of a baseline's file, from the suite's folder")] = (
         None
@@ -94,7 +94,7 @@ class RowSource(Spec, frozen=True, kw_only=True):
 
     file: Annotated[Named | None, expects("the path of a .csv, .tsv, .jsonl or .json file")] = None
     encoding: Annotated[Named, expects("the name of an encoding, as in cp949")] = "utf-8"
-    delimiter: Annotated[OneCharacter | None, expects("what stands between cells: one character")] = None
+    delimiter: Annotated[OneCharacter | None, expects("the character between cells")] = None
     dataset: Annotated[
         Named | None, expects("the name of a Hugging Face dataset, as in owner/name, or a saved one's folder")
     ] = None
@@ -134,18 +134,16 @@ class Rows(Spec, frozen=True, kw_only=True):
     trials_per_run: Annotated[Any, expects("a whole number, 1 or more")] = None
     limits: Annotated[Any, expects("a map of limits: steps, seconds, tokens, cost_usd")] = None
     clock: Annotated[Any, expects("a date and time, as in 2026-05-25T09:00:00+09:00")] = None
-    timeout_seconds: Annotated[
-        Any, expects("a number of seconds above 0; `limits.seconds` comes before it")
-    ] = None
+    timeout_seconds: Annotated[Any, expects("a number of seconds above 0; `limits.seconds` overrides it")] = (
+        None
+    )
     agent: Annotated[Any, expects(f"the name of a registered agent{_FILLED}")] = None
-    user: Annotated[
-        Any, expects(f"a map of persona, goal and stop: the user, whom a model plays{_FILLED}")
-    ] = None
+    user: Annotated[Any, expects(f"a map of goal, persona and stop: the simulated user{_FILLED}")] = None
     settings: Annotated[Any, expects(f"a map of the agent's settings{_FILLED}")] = None
     prompts: Annotated[Any, expects(f"a map from names of prompts to paths of files{_FILLED}")] = None
     script: Annotated[Any, expects(f"a list of the replies that the scripted model gives{_FILLED}")] = None
     faults: Annotated[Any, expects("a list of faults: which tools fail on purpose, and how")] = None
-    reference_solution: Annotated[Any, expects(f"a map: how it is solved{_FILLED}")] = None
+    reference_solution: Annotated[Any, expects(f"a map: a solution of the task{_FILLED}")] = None
 
     def __post_init__(self) -> None:
         for value in (self.rows, self.input):
@@ -224,7 +222,7 @@ class Suite(TwoSpellings, frozen=True, kw_only=True):
     ] = None
     model: Annotated[
         ModelNameBesideOthers | None,
-        expects("the name of a model, or own: the agent asks its own, which its requests name"),
+        expects("the name of a model, or own: the agent chooses it"),
     ] = None
     env: Annotated[Mapping[str, str], expects("a map of environment variables for a command")] = NOTHING
     env_pass: Annotated[
@@ -232,38 +230,36 @@ class Suite(TwoSpellings, frozen=True, kw_only=True):
     ] = ()
     proxy: Annotated[
         Mapping[str, str],
-        expects("a map from environment variables to base addresses: what is asked there is taped"),
+        expects("a map from environment variables to base addresses: requests to them are recorded"),
     ] = NOTHING
     http: Annotated[
-        HttpRules, expects("a map of `models` and `ignore`: servers that the agent asks by itself")
+        HttpRules, expects("a map of `models` and `ignore`: servers that the agent requests directly")
     ] = NO_HTTP_RULES
     kind: Annotated[Kind, expects("capability, regression or mixed")] = "mixed"
-    regression: Annotated[
-        Regression, expects("a map of `buckets` and `tasks`: those of which a miss is a failure")
-    ] = NOTHING_PROMOTED
+    regression: Annotated[Regression, expects("a map of `buckets` and `tasks` in which a miss fails")] = (
+        NOTHING_PROMOTED
+    )
     acts: Annotated[
         Acts,
-        expects("a map of `files` and `tools`: a trial that changed or called one of them is one that acted"),
+        expects("a map of `files` and `tools`: changing or calling one counts as acting"),
     ] = NOTHING_ACTS
-    gate: Annotated[Gate, expects("a map: what a run has to reach, or else pytest's exit status is 1")] = (
-        NO_GATE
-    )
-    defaults: Annotated[SuiteDefaults, expects("a map: what holds for each task")] = SuiteDefaults()
+    gate: Annotated[Gate, expects("a map: what a run must reach; else pytest's exit status is 1")] = NO_GATE
+    defaults: Annotated[SuiteDefaults, expects("a map: defaults of its tasks")] = SuiteDefaults()
     prompts: Annotated[Paths, expects("a map from names of prompts to paths of files")] = NOTHING
     settings: Annotated[Map, expects("a map of the agent's settings")] = NOTHING
     tools: Annotated[
         tuple[NamedBesideOthers | ServedTools, ...],
         expects(
-            "a list of tool files, of names of registered toolsets, or of maps {mcp: …}; all of their "
-            "tools are offered where `settings.tools` names none"
+            "a list of tool files, names of registered toolsets, or maps {mcp: …}; `settings.tools` can "
+            "choose among their tools"
         ),
     ] = ()
     cassettes: Annotated[
-        tuple[Named, ...], expects("a list of shared cassettes, asked after the task's own: files or folders")
+        tuple[Named, ...], expects("a list of shared cassettes, used after the task's own: files or folders")
     ] = ()
-    on_miss: Annotated[OnMiss, expects("error or tool_error: what a cassette miss is")] = "error"
+    on_miss: Annotated[OnMiss, expects("error or tool_error: what a missing recording becomes")] = "error"
     live: Annotated[
-        bool, expects("true or false: whether what the agent asks by itself goes out, untaped")
+        bool, expects("true or false: whether the agent's own requests are sent without recording")
     ] = False
     require_reference_solution: Annotated[
         bool, expects("true or false: whether each task needs a reference_solution")

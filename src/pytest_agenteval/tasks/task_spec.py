@@ -134,7 +134,7 @@ class ServedTools(Spec, frozen=True, kw_only=True):
     """Tools of a server that speaks MCP: which server, which of its tools, and for how long it runs."""
 
     mcp: Annotated[McpSpec, expects("a map: `command`, which starts the server, or `url`")]
-    only: Annotated[tuple[Named, ...], expects("a list of names of its tools (all, if not said)")] = ()
+    only: Annotated[tuple[Named, ...], expects("a list of names of its tools (default: all)")] = ()
     prefix: Annotated[
         Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{0,40}\Z")],
         expects("letters, digits, _ and -, put before the name of each tool"),
@@ -150,7 +150,7 @@ class AgentForm(Spec, frozen=True, kw_only=True, rename={"shape": "as"}):
     """An agent that nobody has registered: a Python function, a command, or an HTTP endpoint."""
 
     call: Annotated[
-        Named | None, expects("what acts, as package.module:name: a function, an object with run, a class")
+        Named | None, expects("the agent, as package.module:name: a function, an object with run, or a class")
     ] = None
     command: Annotated[tuple[Named, ...] | None, expects("a list of texts: a program and its arguments")] = (
         None
@@ -183,7 +183,7 @@ class AgentForm(Spec, frozen=True, kw_only=True, rename={"shape": "as"}):
     request_seconds: Annotated[
         Positive | None, expects("a number of seconds above 0: how long one request to an endpoint may take")
     ] = None
-    otel: Annotated[bool, expects("true or false: whether OpenTelemetry spans tell what it does")] = False
+    otel: Annotated[bool, expects("true or false: whether to read its OpenTelemetry spans")] = False
 
     def title(self, suite: str) -> str:
         """Give what reports call the agent: its name, else what says where it is."""
@@ -243,7 +243,7 @@ class GraderSpec(Spec, frozen=True, kw_only=True):
     config: Annotated[Map, expects("a map of the grader's own settings")] = NOTHING
     weight: Annotated[Positive, expects("a number above 0")] = 1.0
     threshold: Annotated[Share | None, expects("a number from 0 to 1: the score to reach")] = None
-    require: Annotated[bool, expects("true or false: whether the grade has to be decided")] = False
+    require: Annotated[bool, expects("true or false: whether an undecided grade is an error")] = False
     label: Annotated[Named | None, expects("a text that tells graders of one name apart")] = None
 
     @property
@@ -280,11 +280,11 @@ class FaultSpec(Spec, frozen=True, kw_only=True):
         ),
     ]
     times: Annotated[
-        Count | None, expects("a whole number, 1 or more: how many calls fail (every one, if not said)")
+        Count | None, expects("a whole number, 1 or more: how many calls fail (default: every call)")
     ] = None
-    after: Annotated[Tokens, expects("a whole number, 0 or more: how many calls are let through first")] = 0
+    after: Annotated[Tokens, expects("a whole number, 0 or more: how many calls succeed first")] = 0
     seconds: Annotated[
-        Positive, expects("a number of seconds above 0: how long a slow tool takes longer")
+        Positive, expects("a number of seconds above 0: how much longer a slow tool takes")
     ] = 5.0
 
 
@@ -330,7 +330,7 @@ class Task(Spec, frozen=True, kw_only=True):
     graders: Annotated[tuple[GraderSpec, ...], Meta(min_length=1), expects("a list of 1 grader or more")]
     trials_per_run: Annotated[Count | None, expects("a whole number, 1 or more")] = None
     timeout_seconds: Annotated[
-        Positive | None, expects("a number of seconds above 0; `limits.seconds` comes before it")
+        Positive | None, expects("a number of seconds above 0; `limits.seconds` overrides it")
     ] = None
     limits: Annotated[Limits, expects("a map of limits: steps, seconds, tokens, cost_usd")] = Limits()
     clock: Annotated[ClockText | None, expects("a date and time, as in 2026-05-25T09:00:00+09:00")] = None
@@ -344,10 +344,8 @@ class Task(Spec, frozen=True, kw_only=True):
     faults: Annotated[
         tuple[FaultSpec, ...], expects("a list of faults: which tools fail on purpose, and how")
     ] = ()
-    reference_solution: Annotated[ReferenceSolution | None, expects("a map: how it is solved")] = None
-    user: Annotated[
-        UserSpec | None, expects("a map of persona, goal and stop: the user, whom a model plays")
-    ] = None
+    reference_solution: Annotated[ReferenceSolution | None, expects("a map: a solution of the task")] = None
+    user: Annotated[UserSpec | None, expects("a map of goal, persona and stop: the simulated user")] = None
 
     @property
     def given(self) -> Map:

@@ -62,31 +62,31 @@ class TokenSpec(Spec, frozen=True, kw_only=True):
     headers: Annotated[ValueMap, expects("a map from header to value")] = NOTHING
     body: Annotated[Any, expects("any JSON value")] = None
     body_as: Annotated[Literal["json", "form"], expects("json or form")] = "json"
-    path: Annotated[Named, expects("where the token stands in the response")] = "access_token"
-    expires: Annotated[Named, expects("where its seconds stand in the response")] = "expires_in"
+    path: Annotated[Named, expects("the path of the token in the response")] = "access_token"
+    expires: Annotated[Named, expects("the path of its seconds in the response")] = "expires_in"
     lasts: Annotated[Positive, expects("seconds it lasts where the response does not say")] = 3600.0
 
 
 class ErrorSpec(Spec, frozen=True, kw_only=True):
     """How a body looks that says that the call failed, whatever its status."""
 
-    path: Annotated[str, expects("where the value stands that tells, as in error.code")] = ""
+    path: Annotated[str, expects("the path of the error's value, as in error.code")] = ""
     ok: Annotated[tuple[Any, ...], expects("values that mean success; none: its presence is one")] = ()
-    message: Annotated[str, expects("where the message stands, as in error.message")] = ""
+    message: Annotated[str, expects("the path of the message, as in error.message")] = ""
     pattern: Annotated[str, expects("a regular expression for a body that is not JSON")] = ""
 
 
 class Starts(Spec, frozen=True, kw_only=True):
     """Which items of a list remain: those that start with a text."""
 
-    path: Annotated[Named, expects("where in the item the text stands")]
+    path: Annotated[Named, expects("the path of the text in the item")]
     starts: Annotated[Any, expects("a text, `{parameter}`, or {param, table}")]
 
 
 class PartSpec(Spec, frozen=True, kw_only=True):
     """A value that the agent is shown, made of the response."""
 
-    path: Annotated[str, expects("where the value stands, as in documents[0].address")] = ""
+    path: Annotated[str, expects("the path of the value, as in documents[0].address")] = ""
     fields: Annotated[
         Mapping[str, PartSpec | str] | None, expects("a map from key to path, `{parameter}` or part")
     ] = None
@@ -107,7 +107,7 @@ class PartSpec(Spec, frozen=True, kw_only=True):
     ] = field(default=None, name="as")
     times: Annotated[Number | None, expects("a number by which the value is multiplied")] = None
     value: Annotated[Any, expects("a constant")] = None
-    default: Annotated[Any, expects("what stands where the response holds nothing")] = None
+    default: Annotated[Any, expects("the value if the response has none")] = None
 
 
 class ResultSpec(PartSpec, frozen=True, kw_only=True):
@@ -135,7 +135,7 @@ class ToolDeclaration(Spec, frozen=True, kw_only=True):
     ] = NOTHING
     secrets: Annotated[tuple[Variable, ...], expects("a list of environment variables")] = ()
     token: Annotated[TokenSpec | None, expects("a map: the request that gives a token")] = None
-    checked: Annotated[bool, expects("true or false: arguments are checked before sending")] = True
+    checked: Annotated[bool, expects("true or false: whether arguments are checked before sending")] = True
 
 
 class ProviderSpec(Spec, frozen=True, kw_only=True):
