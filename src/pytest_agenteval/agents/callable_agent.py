@@ -128,12 +128,14 @@ class CallableFactory:
         """Whether the function may ask for prompts that nothing names."""
         return self.templates is None and self.prompt_names is None
 
-    @property
-    def prompt_hint(self) -> str:
-        return (
-            "give it a parameter `system_prompt`, which is given the text of the prompt `system` (its "
-            "default is the agent's own), or `ctx`, and call ctx.prompts.render('system')"
-        )
+    reads_own_prompts = True
+    """A prompt that the code reads from a file or a constant can be replaced in the requests to models."""
+
+    prompt_hint = (
+        "name the file with the text that its code sends to the model, in suite.yaml:\n"
+        "    prompts: {system: ../../prompts/system.md}\n"
+        "  or give the function a parameter `system_prompt`"
+    )
 
     def _prompts(self) -> tuple[Mapping[str, str] | None, Collection[str] | None]:
         # Read statically: other libraries use these names too, and a property of theirs is not to be run.

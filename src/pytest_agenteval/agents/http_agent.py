@@ -11,6 +11,7 @@ import dataclasses
 import json
 import os
 import random
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -368,6 +369,15 @@ def _call(place: Place) -> ToolCall:
     return ToolCall(request.id, 0, 0, request.tool, request.args, request.raw_args, value, failed)
 
 
+_PROMPT = re.compile(r"\{(\w+)_prompt(?:=[^{}]*)?\}")
+
+
+def prompts_in(form: Mapping[str, Any]) -> tuple[str, ...]:
+    """Name the prompts that a form sends: ``{system_prompt}`` is the text of the prompt ``system``."""
+    texts = (str(form.get(key, "")) for key in ("http", "headers", "body"))
+    return tuple(dict.fromkeys(name for text in texts for name in _PROMPT.findall(text)))
+
+
 MOST_TOKENS = 4096
 """What an endpoint of Anthropic's shape is allowed to write: that shape demands a number."""
 
@@ -389,11 +399,15 @@ BODIES: Mapping[str, Mapping[str, Any]] = {
 class HttpFactory:
     """Makes the agents of one form; ``takes_model`` says whether the endpoint is sent a run's model."""
 
-    prompt_names = ()
-    prompt_hint = "an endpoint is sent none: change its own, and compare two runs (--agent-baseline)"
+    prompt_hint = (
+        "send it to the endpoint, in suite.yaml beside agent.http:\n"
+        '    body: {question: "{content}", system_prompt: "{system_prompt}"}\n'
+        "  or change the endpoint's own prompt, and compare two runs (--agent-baseline)"
+    )
 
     def __init__(self, form: Mapping[str, Any]) -> None:
         self._form = form
+        self.prompt_names = prompts_in(form)
         self.takes_model = "{model" in str(form.get("body")) or form.get("as", "json") != "json"
 
     def __call__(self, **settings: Any) -> Agent:
@@ -437,12 +451,14 @@ class HttpAgent:
         self._endpoint = AgentEndpoint({**form, "headers": headers}, body)
         self._replies = ReplyReader(form, shape)
         self._settings = dict(settings)
+        self.prompt_names = prompts_in(form)
 
     input_problems = staticmethod(input_problems)
 
     async def run(self, task_input: Mapping[str, Any], ctx: AgentContext) -> Answer:
         """Send each of the user's turns, and give the last reply as the answer."""
-        talk = _Talk(self._endpoint, self._replies, {"settings": self._settings, **self._settings}, ctx)
+        settings = {"settings": self._settings, **self._settings}
+        talk = _Talk(self._endpoint, self._replies, settings, ctx, self.prompt_names)
         await talk.begin(task_input)
         while (text := await ctx.turns(talk.last.text)) is not None:
             await talk.turn(text)
@@ -453,8 +469,14 @@ class _Talk:
     """One trial's conversation with an endpoint."""
 
     def __init__(
-        self, endpoint: AgentEndpoint, replies: ReplyReader, settings: Mapping[str, Any], ctx: AgentContext
+        self,
+        endpoint: AgentEndpoint,
+        replies: ReplyReader,
+        settings: Mapping[str, Any],
+        ctx: AgentContext,
+        prompts: Sequence[str],
     ) -> None:
+        self._prompts = prompts
         self._endpoint, self._replies, self._ctx = endpoint, replies, ctx
         self._values: dict[str, Any] = dict(settings)
         self._session = uuid4().hex
@@ -467,6 +489,9 @@ class _Talk:
         trial, model = self._ctx.trial, self._ctx.model
         self._values |= {**task_input, "input": dict(task_input)}
         self._values |= {"task": trial.task, "repetition": trial.repetition}
+        for name in self._prompts:
+            if name in self._ctx.prompts.texts:
+                self._values[f"{name}_prompt"] = self._ctx.prompts.texts[name].strip()
         if not (model.offline or model.id == OWN_MODEL):
             self._values["model"] = model.id
 

@@ -23,6 +23,7 @@ from pytest_agenteval.cassettes.http.scope import (
 from pytest_agenteval.cassettes.interaction import CHAT, Body, Request, Response, text_of
 from pytest_agenteval.cassettes.tape import Tape
 from pytest_agenteval.cassettes.wire.classification import classify, may_ask_a_model, may_be_of_a_model
+from pytest_agenteval.cassettes.wire.prompt_replacement import PromptReplacement
 from pytest_agenteval.cassettes.wire.reader import prompt_identity, read_reply, read_request, without_ids
 from pytest_agenteval.cassettes.wire.traffic import (
     Classified,
@@ -194,7 +195,7 @@ class ModelTraffic:
     request that is not replayed may be sent; else it is refused with the message ``refusal``. With
     ``loopback``, a request to this machine is sent too where chats are not recorded. Every request to
     ``model_hosts`` counts as a model's. The budget is checked before each request: one beyond it ends the
-    agent.
+    agent. ``prompts`` are replaced in requests of an agent that reads them by itself.
     """
 
     def __init__(
@@ -206,11 +207,12 @@ class ModelTraffic:
         sends: bool,
         refusal: str,
         loopback: bool = False,
+        prompts: PromptReplacement | None = None,
         model_hosts: Collection[str] = (),
     ) -> None:
         self._recorder, self._budget, self._tape = recorder, budget, tape
         self._sends, self._refusal, self._model_hosts = sends, refusal, tuple(model_hosts)
-        self._loopback = loopback
+        self._loopback, self._prompts = loopback, prompts
         self._lock = threading.RLock()
         self._under_way: dict[int, _Exchange] = {}
         self._classified = threading.local()
@@ -236,6 +238,12 @@ class ModelTraffic:
     def claims(self, request: Request) -> bool:
         """Whether a request asks a model, or requests something else from a model's server."""
         return self._classify(request).kind != "other"
+
+    def with_prompts(self, request: Request) -> Request:
+        """Give an ask with the prompts of the trial's variant; the same object where they change nothing."""
+        if self._prompts is None or self._classify(request).kind != "ask":
+            return request
+        return self._prompts.in_request(request)
 
     def play(self, request: Request) -> Response | None:
         """Give the recorded response; None if the caller has to send the request and call ``record``.

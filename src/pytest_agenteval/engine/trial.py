@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from copy import deepcopy
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -58,7 +58,7 @@ from pytest_agenteval.processes.threads import in_daemon_thread
 from pytest_agenteval.records.evidence import CRASH, Answer, Evidence, Outcome, Tree
 from pytest_agenteval.records.limits import Budget, Clock
 from pytest_agenteval.records.plan import OWN_MODEL, Model, Plan, is_same_model
-from pytest_agenteval.records.prompts import sent_digests, unsent_prompts
+from pytest_agenteval.records.prompts import PromptNotSent, sent_digests, unsent_prompts
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import (
@@ -87,6 +87,7 @@ from pytest_agenteval.tools.toolbox import ToolBox
 
 if TYPE_CHECKING:
     from pytest_agenteval.cassettes.tape import Tape
+    from pytest_agenteval.cassettes.wire.prompt_replacement import PromptReplacement
     from pytest_agenteval.chat.model_traffic import ModelTraffic
     from pytest_agenteval.tools.mcp_tools import TrialServers
     from pytest_agenteval.tools.tool_tape import ToolTape
@@ -377,9 +378,15 @@ class _TrialRun:
         given = {**task.prompts, **variant.prompts}
         if not given or self.error is not None or self.context.acting_task(self.plan) is not task:
             return
+        replaced = self._replaced_prompts
+        sent = set() if replaced is None else replaced.found
+        seen = self.ctx.prompts.names_read | sent
+        if replaced is not None and not seen and self._break_without_prompts(replaced):
+            return
         handed_prompts = getattr(self.instance.agent, "handed_prompts", None)
         handed = {name: given[name] for name in (handed_prompts(given) if handed_prompts else ())}
-        unread = [name for name in given if name not in handed and name not in self.ctx.prompts.names_read]
+        handed = {name: text for name, text in handed.items() if name not in sent}
+        unread = [name for name in given if name not in handed and name not in seen]
         # Messages that the agent returns may be only a part of what it sent.
         if handed and self.recorder.returned_usage == NO_USAGE:
             unread += unsent_prompts(handed, self.recorder.transcript())
@@ -388,6 +395,16 @@ class _TrialRun:
                 f"--agent-prompt {variant.name}" if name in variant.prompts else "`prompts` in suite or task"
             )
             self.recorder.event(UNREAD_PROMPT, name, {"of": whose})
+
+    def _break_without_prompts(self, replaced: PromptReplacement) -> bool:
+        """Break the trial if its agent can only send its own prompts, and has sent none that is known."""
+        if self.limit or agent_trait(self.instance.agent, "prompt_names") is None:
+            return False
+        own = {name: self.plan.task.prompts[name] for name in replaced.names}
+        has_asks = bool(self.recorder.transcript().asks)
+        unsent = PromptNotSent(own, is_signed=replaced.signed, has_asks=has_asks)
+        self.recorder.broken = self.recorder.broken or unsent
+        return True
 
     def _digests(self) -> Digests:
         plan, instance, cache = self.plan, self.instance, self.context.digest_cache
@@ -425,7 +442,21 @@ class _TrialRun:
         return dict(task_input) if only_texts else deepcopy(task_input)
 
     def _model_traffic(self) -> ModelTraffic:
-        return open_model_traffic(self.plan, self.context, self.budget, self.recorder, self.chat_tapes)
+        return open_model_traffic(
+            self.plan, self.context, self.budget, self.recorder, self.chat_tapes, self._replaced_prompts
+        )
+
+    @cached_property
+    def _replaced_prompts(self) -> PromptReplacement | None:
+        """The prompts that the agent may read by itself; None if there are none."""
+        task, agent = self.plan.task, self.instance.agent
+        listed = {*(agent_trait(agent, "templates") or ()), *(agent_trait(agent, "prompt_names") or ())}
+        own = {name: text for name, text in task.prompts.items() if name not in listed}
+        if not own:
+            return None
+        from pytest_agenteval.cassettes.wire.prompt_replacement import PromptReplacement
+
+        return PromptReplacement(own, self.plan.variant.prompts)
 
     def _tool_box(self) -> ToolBox:
         plan, task, context = self.plan, self.plan.task, self.context

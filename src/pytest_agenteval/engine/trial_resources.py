@@ -27,6 +27,7 @@ from pytest_agenteval.tools.toolbox import ToolBox
 
 if TYPE_CHECKING:
     from pytest_agenteval.cassettes.tape import Tape
+    from pytest_agenteval.cassettes.wire.prompt_replacement import PromptReplacement
     from pytest_agenteval.chat.chat import ProviderChat
     from pytest_agenteval.chat.model_traffic import ModelTraffic
     from pytest_agenteval.tools.tool_tape import ToolTape
@@ -132,11 +133,17 @@ def _open_chat_tape(
 
 
 def open_model_traffic(
-    plan: Plan, context: WorkerContext, budget: Budget, recorder: Recorder, tapes: list[Tape]
+    plan: Plan,
+    context: WorkerContext,
+    budget: Budget,
+    recorder: Recorder,
+    tapes: list[Tape],
+    prompts: PromptReplacement | None = None,
 ) -> ModelTraffic:
     """Return what reads and records the model requests that a trial's agent makes by itself.
 
-    The tape that they are replayed from is added to ``tapes``.
+    The tape that they are replayed from is added to ``tapes``. ``prompts`` are those that the agent reads by
+    itself.
     """
     from pytest_agenteval.chat.model_traffic import ModelTape, ModelTraffic
 
@@ -150,7 +157,14 @@ def open_model_traffic(
     sends = plan.asks_own_models
     loopback = plan.conditions.loopback
     return ModelTraffic(
-        recorder, budget, tape, sends=sends, loopback=loopback, refusal=refusal, model_hosts=hosts
+        recorder,
+        budget,
+        tape,
+        sends=sends,
+        loopback=loopback,
+        refusal=refusal,
+        prompts=prompts,
+        model_hosts=hosts,
     )
 
 

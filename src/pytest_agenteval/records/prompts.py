@@ -73,6 +73,27 @@ class NoPrompt(TrialBroken):
         super().__init__(f"the agent asks for the prompt {name!r}, and there is none; {hint}")
 
 
+class PromptNotSent(TrialBroken):
+    """An agent that reads its prompts by itself sent none of those that suite.yaml names."""
+
+    cause = "prompt"
+
+    def __init__(self, own: Mapping[str, str], *, is_signed: bool, has_asks: bool) -> None:
+        names = ", ".join(map(repr, own))
+        where = f"the text of the prompt {names} (`prompts:` in suite.yaml)"
+        name = next(iter(own))
+        parameter = name if name.endswith("_prompt") else f"{name}_prompt"
+        if not has_asks:
+            how = "no request of the agent to a model was seen: only these can show which prompt was used"
+        elif is_signed:
+            how = f"its requests are signed, so their text cannot be replaced: use a parameter `{parameter}`"
+        elif any(_FILLED_IN.search(text) for text in own.values()):
+            how = f"a text with placeholders is sent with other words: use a parameter `{parameter}`"
+        else:
+            how = f"name the file whose whole text the agent sends, or use a parameter `{parameter}`"
+        super().__init__(f"{where} was in no request of the agent to a model\n  {how}")
+
+
 class Prompts:
     """One agent's prompt texts, to be rendered by name.
 

@@ -30,7 +30,7 @@ from pytest_agenteval.cassettes.http.loopback_address import (
     Upstream,
     forwarded_headers,
 )
-from pytest_agenteval.cassettes.http.messages import on_the_wire, recordable_request
+from pytest_agenteval.cassettes.http.messages import OF_BODY, on_the_wire, recordable_request
 from pytest_agenteval.cassettes.http.scope import (
     GIVEN_UP,
     OWN_ADDRESSES,
@@ -79,6 +79,10 @@ class LoopbackExchange:
             # A WebSocket is no request with one response, and cannot be recorded.
             if self._upgrades and not scope.live:
                 raise scope.refusal(self.request)
+            self.request, changed = scope.with_prompts(self.request)
+            if changed is not None:
+                self._body = changed
+                self._headers = [pair for pair in self._headers if pair[0].lower() not in OF_BODY]
             response = scope.play(self.request)
         except (RequestRefused, NothingSent) as refused:
             return refusal(400, "not_recorded", exception_text(refused), self.request)

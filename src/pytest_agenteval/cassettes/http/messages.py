@@ -87,6 +87,10 @@ ENCODED, _BARE_DEFLATE = "encoded", "bare-deflate"
 _BOUNDARY = re.compile(r"(multipart/[\w-]+;.*?boundary=)\"?([^\";\s]+)\"?", re.I)
 
 
+OF_BODY = ("content-length", "transfer-encoding", "content-encoding")
+"""Headers that say how a body travels; another body needs others."""
+
+
 def recordable_request(method: str, uri: str, headers: Pairs, body: bytes | None) -> Request:
     """Make the request that a cassette holds: its body decoded, so that it can be read, and redacted.
 

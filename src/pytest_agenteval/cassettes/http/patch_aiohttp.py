@@ -13,6 +13,7 @@ from typing import Any
 
 from pytest_agenteval.cassettes.http.exchange import Exchange, exception_class, replay
 from pytest_agenteval.cassettes.http.messages import (
+    OF_BODY,
     chunk_on_the_wire,
     comes_in_parts,
     head_on_the_wire,
@@ -126,6 +127,12 @@ def _patch_connect(aiohttp: Any) -> Any:
             question = recordable_request(req.method, str(req.url), req.headers.items(), body)
             if scope.lets_by(question):
                 return await real(connector, req, traces, timeout)
+            question, changed = scope.with_prompts(question)
+            if changed is not None:
+                for name in OF_BODY:
+                    req.headers.pop(name, None)
+                req.headers["Content-Length"] = str(len(changed))
+                req._body, req.chunked = aiohttp.BytesPayload(changed), None
             # A WebSocket is no request with one response, and cannot be recorded.
             if "Upgrade" in req.headers:
                 raise scope.refusal(question)

@@ -17,7 +17,7 @@ from typing import IO, Any
 from urllib.error import URLError
 
 from pytest_agenteval.cassettes.http.exchange import Exchange, exception_class, is_system_exception, replay
-from pytest_agenteval.cassettes.http.messages import on_the_wire, recordable_request, whole_body
+from pytest_agenteval.cassettes.http.messages import OF_BODY, on_the_wire, recordable_request, whole_body
 from pytest_agenteval.cassettes.http.scope import answering, is_own_address
 from pytest_agenteval.cassettes.interaction import Request, Response
 
@@ -181,6 +181,12 @@ def _patch_do_open(real: Any) -> Any:
         question = recordable_request(method, address, request.header_items(), request.data)
         if scope.lets_by(question):
             return real(handler, connection, request, **settings)
+        question, changed = scope.with_prompts(question)
+        if changed is not None:
+            for name in [name for name, _ in request.header_items() if name.lower() in OF_BODY]:
+                request.remove_header(name)
+            request.data = changed
+            request.add_unredirected_header("Content-length", str(len(changed)))
         answer = replay(scope, question, _url_error)
         if answer is None:
             with sending(Exchange(scope, question, method)):
@@ -246,6 +252,10 @@ def _patch_request(real: Any) -> Any:
         )
         if scope.lets_by(question):
             return real(connection, method, url, body, listed, **settings)
+        question, changed = scope.with_prompts(question)
+        if changed is not None:
+            body, listed = changed, {name: it for name, it in listed.items() if name.lower() not in OF_BODY}
+            settings.pop("encode_chunked", None)
         answer = replay(scope, question, _system_error)
         if answer is not None:
             vars(connection)[_PLAYED] = as_received(answer, method)
@@ -331,6 +341,12 @@ def _patch_make_request(urllib3: Any, real: Any) -> Any:
         if scope.lets_by(question):
             _prepare_proxy_now(pool, connection)
             return real(pool, connection, method, url, *args, **rest)
+        question, changed = scope.with_prompts(question)
+        if changed is not None:
+            rest["body"], rest["chunked"] = changed, False
+            given = (rest.get("headers") or {}).items()
+            rest["headers"] = {name: it for name, it in given if name.lower() not in OF_BODY}
+            rest["headers"]["Content-Length"] = str(len(changed))
         answer = replay(scope, question, partial(_urllib3_error, urllib3, pool, connection, url))
         if answer is None:
             with sending(Exchange(scope, question, method)):

@@ -7,7 +7,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, NamedTuple
 
 from pytest_agenteval.cassettes.http.exchange import BuildException, Exchange, exception_class, replay
-from pytest_agenteval.cassettes.http.messages import playable_response, recordable_request, split_events
+from pytest_agenteval.cassettes.http.messages import (
+    OF_BODY,
+    playable_response,
+    recordable_request,
+    split_events,
+)
 from pytest_agenteval.cassettes.http.scope import (
     Scope,
     answering,
@@ -30,6 +35,12 @@ def patch_points(httpx: Any) -> Iterator[tuple[type, str, Any]]:
         question = recordable_request(request.method, str(request.url), headers, body)
         if scope.lets_by(question):
             return None
+        question, changed = scope.with_prompts(question)
+        if changed is not None:
+            request.stream = httpx.ByteStream(changed)
+            for name in OF_BODY:
+                request.headers.pop(name, None)
+            request.headers["Content-Length"] = str(len(changed))
         answer = replay(scope, question, _failure_of(httpx, request))
         if answer is not None:
             return _response(httpx, streams, answer, request)

@@ -144,6 +144,9 @@ class ModelTrafficHandler(Protocol):
     def claims(self, request: Request) -> bool:
         """Whether a request asks a model, or something else of a model's server."""
 
+    def with_prompts(self, request: Request) -> Request:
+        """Give an ask with the prompts of the trial's variant; the same object where they change nothing."""
+
     def play(self, request: Request) -> Response | None:
         """Give the recorded response, or None if the request is to be sent; raises what ends the agent."""
 
@@ -282,6 +285,17 @@ class Scope:
         if is_own_address(request.uri):
             return True
         return self.passing and not (self.traffic is not None and self.traffic.claims(request))
+
+    def with_prompts(self, request: Request) -> tuple[Request, bytes | None]:
+        """Give a request with the prompts of the trial's variant, and its new body if that changes it."""
+        if self.traffic is None or not self.traffic.claims(request):
+            return request, None
+        written = self.traffic.with_prompts(request)
+        if written is request:
+            return request, None
+        from pytest_agenteval.cassettes.interaction import bytes_of
+
+        return written, bytes_of(written.body)
 
     def without_traffic(self) -> Scope:
         """Give a scope of the same tapes whose requests are none of a model, whatever they look like."""

@@ -430,6 +430,11 @@ def find_unread_prompts(agent: Any, prompts: Mapping[str, str]) -> list[ConfigPr
     names = prompt_names(agent)
     if names is None:
         return []
+    own = agent_trait(agent, "templates") or {}
+    unread = unread_prompts(prompts, names, own)
+    # The text of a prompt that the agent reads by itself is replaced in what it sends.
+    if getattr(agent, "reads_own_prompts", False):
+        unread = [name for name in unread if did_you_mean(name, names)]
     expected = f"one of {', '.join(sorted(names))}" if names else "nothing: the agent has no prompts"
     return [
         ConfigProblem(
@@ -438,5 +443,5 @@ def find_unread_prompts(agent: Any, prompts: Mapping[str, str]) -> list[ConfigPr
             f"{name!r}, which the agent never asks for",
             did_you_mean(name, names) or getattr(agent, "prompt_hint", ""),
         )
-        for name in unread_prompts(prompts, names, agent_trait(agent, "templates") or {})
+        for name in unread
     ]
