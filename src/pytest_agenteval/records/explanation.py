@@ -92,6 +92,11 @@ def failed_checks(checks: Iterable[Check]) -> list[Check]:
     return [check for check in checks if not check.passed]
 
 
+def _telling_checks(grade: Grade) -> list[Check]:
+    """Give the failed checks; none of a judge's, whose own words say more than which score was too low."""
+    return [] if "judgement" in grade.details else failed_checks(grade.checks)
+
+
 def check_sides(check: Check) -> list[tuple[str, str]]:
     """Give what a check expected and what it found, each with its label; an empty side is left out."""
     return [(label, text) for label, text in (("expected", check.expected), ("found", check.found)) if text]
@@ -165,7 +170,7 @@ def needs_text(threshold: float) -> str:
 
 def _main_reason(grade: Grade) -> str:
     """Give the first failed check, else the rationale of the grader."""
-    failed = failed_checks(grade.checks)
+    failed = _telling_checks(grade)
     if not failed:
         return one_line(grade.rationale, MOST_REASON) or "no reason given"
     more = f"; {len(failed) - 1} more" if len(failed) > 1 else ""
@@ -175,7 +180,7 @@ def _main_reason(grade: Grade) -> str:
 def _grade_lines(grade: Grade, name_width: int) -> Iterator[str]:
     label = pad(shorten_middle(one_line(grade.grader, 60), name_width), name_width)
     rationale = one_line(grade.rationale, MOST_SIDE) or "no reason given"
-    failed = failed_checks(grade.checks)
+    failed = _telling_checks(grade)
     if grade.crashed:
         yield f"  {label}  crashed: {rationale}"
     elif grade.score is None:

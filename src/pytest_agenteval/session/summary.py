@@ -56,6 +56,7 @@ from pytest_agenteval.text.formatting import (
 
 if TYPE_CHECKING:
     from pytest_agenteval.session.eval_session import EvalSession
+    from pytest_agenteval.store.journal_entry import JournalEntry
 
 
 def next_steps(
@@ -287,7 +288,16 @@ def _next_steps(end: RunEnd) -> Iterator[str]:
             command = run.header.command
         spent = any(trial.cause == "budget" for trial in run.not_run)
         compared = shlex.join([command[0], *resume_arguments(command[1:], again, budget_spent=spent)])
+    elif not (end.settings.judges or end.settings.regrade) and any(map(_waits_for_judge, run.entries)):
+        own = (each for each in map(str, config.invocation_params.args) if each != "--agent-resume")
+        again_graded = resume_arguments(own, f"--agent-regrade={end.folder.name}")
+        compared = shlex.join(["pytest", *again_graded, "--agent-judge=MODEL"])
     return filter(None, (compared, *looked_at))
+
+
+def _waits_for_judge(entry: JournalEntry) -> bool:
+    """Whether a trial errored because only a judge could have graded it, and none was named."""
+    return entry.cause == "ungraded" and any(grade.undecided == "no_judge" for grade in entry.grades)
 
 
 def _leave_markdown(end: RunEnd) -> str:

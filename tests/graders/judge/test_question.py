@@ -8,6 +8,8 @@ from pytest_agenteval.graders.judge.judge_grader import JudgeGrader
 from pytest_agenteval.graders.judge.rubric import is_question, packaged_rubric, question_rubric
 from tests.graders.judge.judges import judge, run
 from tests.graders.judge.test_grader import evidence, prompt
+from tests.journals import latest_run
+from tests.loopback.model_server import ModelServer, ReplyPlan
 from tests.suites import run as run_pytest
 from tests.suites import write
 
@@ -56,8 +58,10 @@ def test_a_name_or_path_is_no_question(text: str) -> None:
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_misspelt_file_is_a_problem_and_an_absent_judge_one_line(pytester: pytest.Pytester) -> None:
-    """The line says which option names a judge; without one the trial is not a pass by default."""
+def test_a_misspelt_file_is_a_problem_and_an_absent_judge_one_line(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a judge the trial is no pass; the run's last command, with a model in it, has it judged."""
     task = """id: hello
 input: Say hello to Mina.
 script: [{text: "Hello, Mina!"}]
@@ -81,4 +85,17 @@ graders: [{name: judge, config: {rubric: RUBRIC}}]
     result.stdout.fnmatch_lines(["*'rubrics/polite.md' is like a path, and a rubric's file ends in .jinja"])
     write(pytester.path, {"evals/hello.yaml": task.replace("RUBRIC", "Is it polite?")})
     result = run_pytest(pytester, "evals")
-    result.stdout.fnmatch_lines(["*no judge: --agent-judge=MODEL decides it*"])
+    result.stdout.fnmatch_lines(
+        [
+            "*no judge: --agent-judge=MODEL decides it*",
+            "next: pytest evals --agent-regrade=* --agent-judge=MODEL*",
+        ]
+    )
+    (line,) = [line for line in result.outlines if line.startswith("next: ")]
+    with ModelServer([ReplyPlan(text='{"reply": 2, "rationale": "It is curt."}')]) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.openai_base)
+        monkeypatch.setenv("OPENAI_API_KEY", "none")
+        judged = run_pytest(pytester, *line.replace("MODEL", "openai/gpt-5-mini").split()[2:5])
+    judged.stdout.fnmatch_lines(["*judge  0.25, needs 0.60  reply 0.25: It is curt."])
+    (entry,) = latest_run(pytester.path).entries
+    assert entry.grades[0].rationale == "reply 0.25: It is curt."
