@@ -68,6 +68,17 @@ def test_markdown_never_has_more_tokens_than_its_budget(whole: Feedback, budget:
     assert tokens > 0.75 * budget or not cut.cuts
 
 
+@pytest.mark.parametrize("budget", [2_000, 4_000, 12_000])
+def test_many_buckets_fit_a_small_budget(whole: Feedback, budget: int) -> None:
+    """The worst are shown, and the others go one by one: many failing buckets need no larger budget."""
+    many = replace(whole, buckets=tuple(replace(whole.buckets[0], bucket=f"b{at}") for at in range(40)))
+
+    cut = fit_to_budget(replace(many, budget=budget))
+
+    assert 0.75 * budget < estimate_tokens(feedback_markdown(cut)) <= budget
+    assert cut.buckets[0].bucket == "b0"
+
+
 def test_a_budget_that_would_do_is_named(whole: Feedback) -> None:
     """With it there is feedback."""
     with pytest.raises(

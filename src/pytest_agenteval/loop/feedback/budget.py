@@ -97,7 +97,7 @@ def cut_to_tokens(text: str, most: float) -> str:
 
 def fit_to_budget(whole: Feedback) -> Feedback:
     """Cut feedback until its Markdown fits the budget; raises UsageMistake where nothing would remain."""
-    last = len(LEVELS) - 1 + min(MOST_AHEAD, AHEAD * max(0, len(whole.buckets) - 1))
+    last = _step_of_least_lines(whole) + max(0, len(whole.buckets) - 1)
 
     def tokens(step: int, budget: int) -> int:
         return estimate_tokens(feedback_markdown(cut_by(replace(whole, budget=budget), step)))
@@ -111,12 +111,19 @@ def fit_to_budget(whole: Feedback) -> Feedback:
     raise UsageMistake(f"--budget {whole.budget}: too small to say anything; {enough:,} tokens would do")
 
 
+def _step_of_least_lines(whole: Feedback) -> int:
+    """Give the step at which every bucket that is left has the fewest lines; from there on, buckets go."""
+    return len(LEVELS) - 1 + min(MOST_AHEAD, AHEAD * max(0, len(whole.buckets) - 1))
+
+
 def cut_by(whole: Feedback, step: int) -> Feedback:
     """Give feedback after so many steps of cutting; each keeps less of everything than the one before."""
     # The last bucket is cut first, and each one before it later.
     behind = [min(MOST_AHEAD, AHEAD * place) for place in reversed(range(len(whole.buckets)))]
-    levels = [max(0, step - late) for late in behind]
-    many = sum(level < len(LEVELS) for level in levels)
+    least = _step_of_least_lines(whole)
+    levels = [max(0, min(step, least) - late) for late in behind]
+    shown = sum(level < len(LEVELS) for level in levels) - max(0, step - least)
+    many = max(min(1, len(whole.buckets)), shown)
     buckets = tuple(map(_cut_bucket, whole.buckets[:many], levels))
     guide = whole.guide.splitlines()
     names = max(LEAST_NAMES, whole.budget // TOKENS_OF_A_NAME)
