@@ -88,7 +88,7 @@ def test_a_killed_worker_takes_one_trial_with_it(pytester: pytest.Pytester) -> N
     assert len(ended) == 30
     assert "killer-1" not in ended
     result.stdout.fnmatch_lines(
-        ["*30 of 31*", "! 1 of demo's 31 trials begun and interrupted: what they took is unknown"]
+        ["*30 of 31*", "! 1 of demo's 31 trials started but interrupted: their usage is unknown"]
     )
     result.stdout.fnmatch_lines(["! demo/killer?scripted-1? was running when its process ended; *"])
 

@@ -801,4 +801,4 @@ def test_a_program_reads_its_prompts_from_a_folder(
         result = run(pytester, "--agent-prompt=short=short")
 
     result.assert_outcomes(failed=2 if deaf else 1, passed=0 if deaf else 1)
-    assert ("no trial has read the prompt 'system'" in str(result.stdout)) is deaf
+    assert ("no trial read the prompt 'system'" in str(result.stdout)) is deaf

@@ -401,7 +401,7 @@ def test_a_model_that_was_never_asked_labels_nothing(pytester: pytest.Pytester, 
     result.stdout.fnmatch_lines(["model: own: gpt-x"])
     result.stdout.no_fnmatch_line("*no effect*")  # the tables tell
     (note,) = [line for line in result.outlines if "never asked" in line]
-    assert note.startswith("! agents never asked the named model (gpt-x, not openai/gpt-4.1 in 1 trial)")
+    assert note.startswith("! agents did not use the named model (gpt-x, not openai/gpt-4.1 in 1 trial)")
     assert latest_trials(pytester.path)["answer"].key.model == "openai/gpt-4.1"
     assert main(["report", "latest", "-o", "page.html", "-o", "page.md"]) == 0
     assert main(["report", "latest", "--as", "atif", "-o", "atif"]) == 0

@@ -126,7 +126,7 @@ def test_a_request_that_looks_like_one_of_a_model_is_reported(runs: dict[str, Ra
 
 def test_a_connection_that_cannot_be_recorded_is_reported_while_recording(runs: dict[str, Ran]) -> None:
     """A raw connection, as that of a WebSocket, is refused in a replay."""
-    opened = f"recorded were opened ({_address[0]} in 1 trial): a replay refuses them"
+    opened = f"recorded were opened ({_address[0]} in 1 trial): they fail in a replay"
     assert opened in runs["recorded"].screen
     endings = [runs[mode].trials["by_socket"].ending for mode in MODES]
     assert endings == ["passed", "errored", "passed"]

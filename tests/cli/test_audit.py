@@ -31,7 +31,7 @@ def test_the_verb_audits_and_says_by_its_status_whether_all_is_sound(
     said = capfd.readouterr().out
     assert "evals/bad/blind.yaml:2 blind" in said
     assert "number (18 -> 19): score 1.00" in said
-    assert "1 rubric: none of 168 planted verdicts is read as the judge's own" in said
+    assert "1 rubric: none of 168 planted verdicts is mistaken for the judge's own" in said
     for name in ("blind", "idle", "wrong", "judged"):
         (tmp_path / f"evals/bad/{name}.yaml").unlink()
     assert main(["audit", "bad"]) == 2

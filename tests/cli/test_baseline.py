@@ -71,8 +71,8 @@ def test_a_run_becomes_a_file_that_stands_for_it(pytester: pytest.Pytester, prin
     assert "yo: graders:" in printed("compare", FILE, "latest", status=2)
     lines = printed("baseline", "set", "latest").splitlines()
     assert lines == [
-        f"{FILE}: written: 1 task changed, 1 as before",
-        "  greetings/yo[scripted]  1.00 1.00 -> 0.00 0.00  (not what it was: graders)",
+        f"{FILE}: written: 1 task changed, 1 unchanged",
+        "  greetings/yo[scripted]  1.00 1.00 -> 0.00 0.00  (changed: graders)",
     ]
     assert "greetings: identical" in printed("compare", FILE, "latest")
 
@@ -89,7 +89,7 @@ def test_a_part_of_a_run_goes_to_a_file_of_ones_own(pytester: pytest.Pytester, p
     )
     assert not (pytester.path / FILE).exists()
     gone = printed("baseline", "set", "latest", "--to=mine.json", "--model=scripted")
-    assert "mine.json: written: 0 tasks changed, 2 added, 2 gone, 0 as before" in gone
+    assert "mine.json: written: 0 tasks changed, 2 added, 2 gone, 0 unchanged" in gone
 
 
 def test_the_gate_of_a_suite_says_where(pytester: pytest.Pytester, printed: Printed) -> None:
@@ -109,7 +109,7 @@ def test_errored_trials_are_no_baseline_unless_allowed(pytester: pytest.Pytester
     run(pytester, "-p", "pytest_agenteval.plugin", "evals")
 
     refused = printed("baseline", "set", "latest", status=2)
-    assert "1 trial errored (yo): try them again (pytest --agent-only=errored,not_run)" in refused
+    assert "1 trial errored (yo): run them again (pytest --agent-only=errored,not_run)" in refused
     assert not (pytester.path / FILE).exists()
 
     printed("baseline", "set", "latest", "--allow")
@@ -128,8 +128,8 @@ def test_a_baseline_among_tasks_is_no_task(pytester: pytest.Pytester, printed: P
 
     assert printed("validate", "evals") == "2 tasks, 0 files with problems\n"
     run(pytester, "-p", "pytest_agenteval.plugin", "evals").assert_outcomes(passed=2)
-    for place, says in (("evals/greetings/hi.json", "it is no baseline: nothing was written"),
-                        ("evals/greetings/task.json", "expected a file NAME.json that is no task"),
+    for place, says in (("evals/greetings/hi.json", "is not a baseline: nothing was written"),
+                        ("evals/greetings/task.json", "expected a file NAME.json that is not a task"),
                         ("was.yaml", "expected a file NAME.json")):  # fmt: skip
         assert says in printed("baseline", "set", "latest", f"--to={place}", status=2)
     assert Path("evals/greetings/hi.json").read_text().startswith('{\n  "id"')
@@ -169,7 +169,7 @@ def test_runs_that_share_trials_are_refused(pytester: pytest.Pytester, printed: 
 
     for names in ((second, "latest"), (first, second)):
         refused = printed("baseline", "set", *names, status=2)
-        assert f"{second}: trials of {names[0]} would count twice: name each run once" in refused
+        assert f"{second}: trials of {names[0]} are in it twice: name each run once" in refused
 
 
 def test_runs_that_cannot_be_averaged_are_refused(pytester: pytest.Pytester, printed: Printed) -> None:

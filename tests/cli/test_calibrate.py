@@ -111,7 +111,7 @@ def test_a_calibration_file_says_everything_itself(
 
     refused = command(FILE, "--judge", "perfect", "--repeats", "3")
     assert refused.status == 2
-    assert refused.err == f"agenteval: {FILE} is a calibration file: repeats is said in it\n"
+    assert refused.err == f"agenteval: {FILE} is a calibration file: repeats are set in that file\n"
 
 
 def test_without_a_judge_it_says_what_is_missing(here: Path, command: Agenteval) -> None:
@@ -142,11 +142,11 @@ def test_problems_of_labels_are_told(here: Path, command: Agenteval) -> None:
     ("arguments", "message"),
     [
         (("none.jsonl",), "none.jsonl: expected a file of labels or a calibration; there is none"),
-        ((LABELS,), "which rubric? say --rubric=R: a question, a .jinja file, or one of "),
+        ((LABELS,), "which rubric? add --rubric=R: a question, a .jinja file, or one of "),
         ((LABELS, *RUBRIC, "--threshold", "spearman"), "expected figure=number, as in spearman=0.7"),
         (
             (LABELS, *RUBRIC, "--threshold", "mae=1", "--threshold", "mae.order=1"),
-            "mae is wanted of all dimensions already",
+            "mae is set for all dimensions already",
         ),
     ],
 )

@@ -47,7 +47,7 @@ def test_better_is_said_first_and_exits_with_0(capsys: pytest.CaptureFixture[str
     """The verdict is the first line."""
     old, new = stored(tasks(9, 0.0, 0.5)), stored(tasks(9, 1.0, 0.5))
     assert main(["compare", old, new]) == 0
-    assert capsys.readouterr().out.splitlines()[0] == "s is better (0.25 -> 0.75); no fall was shown."
+    assert capsys.readouterr().out.splitlines()[0] == "s is better (0.25 -> 0.75); no fall was found."
 
 
 def test_worse_exits_with_1(capsys: pytest.CaptureFixture[str]) -> None:
@@ -61,7 +61,7 @@ def test_a_run_compared_with_itself_is_identical(capsys: pytest.CaptureFixture[s
     """No division by zero, no verdict."""
     run = stored(tasks(9, 1.0, 0.5))
     assert main(["compare", run, run]) == 0
-    assert capsys.readouterr().out.startswith("s: identical, every trial scored as before.")
+    assert capsys.readouterr().out.startswith("s: identical, every trial scored the same.")
 
 
 def test_graders_that_changed_are_refused_by_file_and_key(capsys: pytest.CaptureFixture[str]) -> None:
@@ -97,7 +97,7 @@ def test_two_models_of_one_run(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["a", "--models", "x,"], "expected different names"),
         (["a", "--models", "x,x"], "expected different names"),
-        (["a", "b", "--json", "-", "--markdown", "-"], "would mix"),
+        (["a", "b", "--json", "-", "--markdown", "-"], "both write"),
         (["nothing", "b"], "there is no run 'nothing'"),
     ],
 )
@@ -133,7 +133,7 @@ def test_nothing_in_common_is_refused(capsys: pytest.CaptureFixture[str]) -> Non
     old = stored(tasks(2, 1.0), models=("a", "b"))
     new = stored(tasks(2, 1.0), models=("c", "d"))
     assert main(["compare", old, new]) == 2
-    assert "nothing is on both sides: old has s with a, s with b; new has s with c, s with d" in (
+    assert "the two sides share no task: old has s with a, s with b; new has s with c, s with d" in (
         capsys.readouterr().err
     )
 
@@ -162,7 +162,7 @@ def test_a_suite_without_scores_is_named_beside_others(capsys: pytest.CaptureFix
     assert main(["compare", *names]) == 0
     verdict = capsys.readouterr().out.partition("agents 0.0 s")[0]
     assert " ".join(verdict.split()) == (
-        "other: no task has scores on both sides; s: identical, every trial scored as before."
+        "other: no task has scores on both sides; s: identical, every trial scored the same."
     )
 
 
@@ -203,7 +203,7 @@ def test_markdown_is_for_a_pull_request(here: Path, monkeypatch: pytest.MonkeyPa
     old, new = stored(tasks(9, 0.0, 0.5)), stored(tasks(9, 1.0, 0.25))
     assert main(["compare", old, new, "--markdown", "new/comment.md"]) == 0
     text = (here / "new/comment.md").read_text(encoding="utf-8")
-    assert text.startswith("### s is better (0.25 -&gt; 0.62); no fall was shown.")
+    assert text.startswith("### s is better (0.25 -&gt; 0.62); no fall was found.")
     assert "<details>" in text
     assert "```text" in text
     assert (here / "summary.md").read_text(encoding="utf-8") == text

@@ -204,7 +204,7 @@ def test_tasks_that_share_a_file_are_tried_without_a_screen(
         (("--run", "nothing"), "nothing"),
         (("--coding-agent", ""), "expected --coding-agent"),
         (("--coding-agent", "A=1 no-such -p"), "--coding-agent: there is no command 'no-such'"),
-        (("--continue",), "--continue: SUITE, --coding-agent, --prompts stands as it was said"),
+        (("--continue",), "--continue: SUITE, --coding-agent, --prompts cannot change after"),
     ],
 )
 def test_what_cannot_begin_is_refused_in_one_line(

@@ -138,7 +138,7 @@ def test_every_verb_says_shared_options_in_the_same_words(verb: str) -> None:
     verb_function(verb, "_arguments")(parser)
 
     said = {name: (each.metavar, each.help) for each in parser._actions for name in each.option_strings}
-    assert said["--json"] == ("FILE", "write it all as JSON (- for the standard output)")
+    assert said["--json"] == ("FILE", "write everything as JSON (- for standard output)")
     assert said.get("--results", ("DIR", RESULTS_HELP)) == ("DIR", RESULTS_HELP)
 
 

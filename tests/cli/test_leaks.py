@@ -76,7 +76,7 @@ def test_what_was_there_is_a_warning_and_what_is_added_fails(
     assert status == 1
     assert lines[:2] == [
         "prompts/system.md:3: the input of book_night_ferry: Book the NIGHT ferry to Skagerholm for two",
-        "warning: prompts/old.md:3: what is expected of book_night_ferry: Skagerholm (stood there before)",
+        "warning: prompts/old.md:3: what is expected of book_night_ferry: Skagerholm (was there before)",
     ]
     assert lines[2].startswith("1 leak added since ")
 
@@ -188,7 +188,7 @@ def test_without_git_every_line_is_added(
         (("--prompt", "prompts/*.md", "--since=--all"), "--since --all: no such commit"),
         (("--prompt", "prompts/*.md", "--suite", "prompts"), "there is no suite.yaml below prompts"),
         (("--prompt", "prompts/*.md", "--suite", "nowhere"), "there is no suite 'nowhere' below "),
-        (("--since", "HEAD"), "nothing to look at: name files with --prompt GLOB or --files GLOB"),
+        (("--since", "HEAD"), "no files to check: name some with --prompt GLOB or --files GLOB"),
     ],
 )
 def test_a_mistake_in_use_is_one_line(

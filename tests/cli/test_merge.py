@@ -293,7 +293,7 @@ def test_what_is_no_part_of_one_run_is_refused(what: str, capsys: pytest.Capture
     for allowed in ((), ("--partial",)):
         status, out, err = merge(capsys, "A", "B", "--into=C", *allowed)
         assert (status, out) == (2, "")
-        assert err == f"agenteval: these runs are not joined:\n  {sentence}\n"
+        assert err == f"agenteval: these runs cannot be merged:\n  {sentence}\n"
     assert not (RUNS / "C").exists()
 
 
@@ -318,16 +318,16 @@ def test_what_is_missing_is_named_and_joined_only_if_that_is_meant(
     stored("B", [], replace(HEADER, shards=replace(SHARD, numbers=(3,), total=3)), gate=0.5)
     status, _, err = merge(capsys, "A", "B", "--into=C")
     assert (status, err.splitlines()) == (2, [
-        "agenteval: not all is here:",
+        "agenteval: incomplete:",
         "  A never ended",
         "  shard 2 of 3 is not here",
-        "--agent-resume=RUN goes on with a run; --partial joins what is there",
+        "--agent-resume=RUN completes a run; --partial merges what exists",
     ])  # fmt: skip
 
     status, out, _ = merge(capsys, "A", "B", "--partial", "--into=C", "--json=c.json")
     assert (status, load_run(RUNS / "C").header.exit_status) == (1, 2)
     assert "gate: not judged, A never ended; shard 2 of 3 is not here" in out
-    assert "shards 1, 3 of 3: no suite is whole; without 2" in out
+    assert "shards 1, 3 of 3: suites are incomplete; without 2" in out
     assert "1 of s's 2 trials not run" in out
     document = json.loads(Path("c.json").read_text())
     assert (document["planned"], document["ended"], len(document["missing"])) == (2, 1, 2)

@@ -130,9 +130,7 @@ def _seconds(moment: Any) -> str:
 def test_what_cannot_be_noted_is_refused_before_anything_is_written(verb: Verbs) -> None:
     """Two trials beside each other are not one; and --new is for a choice among many."""
     run = verb.folder.name
-    assert "leave it out where you write a note" in verb(
-        "show", WORST, "--diff", run, "--note", "x", status=2
-    )
+    assert "remove it to write a note" in verb("show", WORST, "--diff", run, "--note", "x", status=2)
     assert "found a name" in verb("show", WORST, "--new", "--looked-at", status=2)
     assert "there is no trial" in verb("show", "nothing", "--note", "x", status=2)
     assert not (verb.folder / NOTES).exists()

@@ -98,7 +98,7 @@ def test_what_always_passed_is_promoted_and_then_fails(
     try_all(pytester).assert_outcomes(passed=4, failed=2, xfailed=2)
     candidates = printed(capsys, "demote", "--model=scripted")
     assert "greetings: polite: 2 of 12 trials missed, the newest in 2" in candidates
-    assert "agenteval demote greetings polite --write moves them back\n" in candidates
+    assert "agenteval demote greetings polite --write makes them capability\n" in candidates
 
     assert "-- polite" in printed(capsys, "demote", "polite")
     assert file.read_text() == PROMOTED
@@ -127,7 +127,7 @@ def test_nothing_to_promote_says_why(pytester: pytest.Pytester, capsys: pytest.C
 
     assert "greetings: 0 of 5 mature runs with a model that is not offline\n" in offline
     assert "greetings: nothing to promote\n" in offline
-    assert "  not counted: offline models (scripted); --model=NAME counts one\n" in offline
+    assert "  not counted: offline models (scripted); add --model=NAME to count one\n" in offline
     assert "greetings: 1 of 5 mature runs with scripted: 2" in few
     assert ": 1 of 4 tasks\n" in few
     assert "  passed in the newest 1 of 5 runs: polite: too few mature runs\n" in few
@@ -135,7 +135,7 @@ def test_nothing_to_promote_says_why(pytester: pytest.Pytester, capsys: pytest.C
     with (pytester.path / "evals" / "suite.yaml").open("a") as file:
         file.write("regression: {buckets: [polite]}\n")
     lapses = " ".join(printed(capsys, "demote").split())
-    assert lapses == "greetings: polite: offline models (scripted) not counted; --model=NAME counts one"
+    assert lapses == "greetings: polite: offline models (scripted) not counted; add --model=NAME to count one"
 
 
 @pytest.mark.parametrize("verb", ["promote", "demote"])
@@ -159,7 +159,8 @@ def test_a_suite_in_which_every_miss_fails_has_nothing_to_promote(
     """Its kind says so already."""
     write(pytester.path, {"evals/suite.yaml": "name: s\nkind: regression\n", "evals/a.json": task("a")})
 
-    assert printed(capsys, "promote") == "s: of kind regression, where every miss fails: nothing to promote\n"
+    line = "s: of kind regression, where every miss fails already: nothing to promote\n"
+    assert printed(capsys, "promote") == line
     assert printed(capsys, "demote") == "s: nothing is promoted\n"
 
 
@@ -202,7 +203,7 @@ def test_a_name_goes_from_the_file_that_lists_it(
 
     assert (kept.status, kept.err) == (
         2,
-        "agenteval: evals/suite.json:4: 'b' is promoted by the suite itself: take it out there",
+        "agenteval: evals/suite.json:4: 'b' is promoted by the suite itself: remove it there",
     )
     assert (output.status, output.err) == (0, "")
     assert (pytester.path / "evals" / "suite.json").read_text() == json_suite

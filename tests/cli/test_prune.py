@@ -1,4 +1,4 @@
-"""``agenteval runs --prune`` says what may go, and removes only that and only when it is told to."""
+"""``agenteval runs --prune`` says what can be removed, and removes only that and only when it is told to."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_what_may_go_is_listed_and_goes_when_that_is_said(
 
     assert main(prune) == 0
     listed = capsys.readouterr().out
-    assert f"1 of 5 runs in {root} may go, 1." in listed
+    assert f"1 of 5 runs in {root} can be removed, 1." in listed
     assert gone.name in listed
     assert "kept: 1 among the newest, 1 going on, 2 a baseline" in listed
     assert "Nothing was removed: add --yes" in listed

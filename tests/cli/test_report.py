@@ -74,7 +74,7 @@ def test_a_run_is_shown_as_after_pytest(
     ("args", "mistake"),
     [
         (["latest", "-o", "out"], "out: expected a file that ends in .html, .md"),
-        (["latest", "--json", "-", "--markdown", "-"], "would mix"),
+        (["latest", "--json", "-", "--markdown", "-"], "both write"),
         (["latest", "--json", "no/such/folder"], "no/such/folder: cannot be written"),
         (["nothing"], "there is no run 'nothing'"),
     ],
@@ -235,7 +235,7 @@ def test_rows_of_any_kind_become_files(here: Path, capsys: pytest.CaptureFixture
     assert (here / "grades.csv").read_text(encoding="utf-8").startswith("run,trial,suite")
     assert len(json.loads((here / "report.json").read_text(encoding="utf-8"))["trials"]) == len(run.entries)
     assert (here / "data/t.parquet").read_bytes().startswith(b"PAR1")
-    with pytest.raises(UsageMistake, match=r"--rows grades belongs to -o FILE that ends in .csv or .parquet"):
+    with pytest.raises(UsageMistake, match=r"--rows grades needs -o FILE that ends in .csv or .parquet"):
         run_report("latest", "--rows", "grades", "-o", "report.json")
     with pytest.raises(SystemExit):
         run_report("latest", "--rows", "grade", "-o", "grades.csv")

@@ -194,7 +194,7 @@ def sit(here: Path, pool: ReviewPool) -> Any:
         labels = LabelFile(LABELS, pool.rubric, scale)
         person = Person(answers)
         trials = chosen_trials(meant, (), None, seed)
-        Review(pool.rubric, trials, labels, run, blind).sit(person)
+        Review(pool.rubric, trials, labels, run, blind).run(person)
         return person
 
     return sit
@@ -369,7 +369,7 @@ def test_back_changes_an_answer_in_its_line(sit: Any) -> None:
 def test_what_is_no_answer_is_asked_again(sit: Any, answer: str) -> None:
     """The keys are said once more, and nothing is written."""
     person = sit([answer, "4,5"])
-    assert any("is no answer here" in line for line in person.seen)
+    assert any("is not an answer here" in line for line in person.seen)
     assert lines()[0]["scores"] == {"order": 4.5}
 
 
@@ -430,7 +430,7 @@ def test_another_person_has_a_file_of_their_own(typed: Any, sit: Any) -> None:
 
     assert [line["id"] for line in lines(annas)] == [line["id"] for line in lines()]
     assert lines(annas)[0]["labeller"] == "anna"
-    assert "beside tidy.jsonl: order alpha 0.00 on 1, tone alpha 0.00 on 1" in done.out
+    assert "agreement with tidy.jsonl: order alpha 0.00 on 1, tone alpha 0.00 on 1" in done.out
     assert read_labels(annas, rubric())[0].labels == {"order": 0, "tone": 0.25}
     with pytest.raises(UsageMistake, match="holds labels of anna; yours go into a file of their own"):
         LabelFile(annas, rubric(), (1, 5), "ben")

@@ -111,7 +111,7 @@ def test_a_trial_of_another_run_is_told_with_that_run(shown: Shown, results: Pat
 
     assert "there is no trial" in told
     assert f"--run {old}" in told
-    assert "leave one of them out" in shown("latest:worst", "--run", old, status=2)
+    assert "remove one of them" in shown("latest:worst", "--run", old, status=2)
 
 
 def test_a_run_in_the_place_of_a_trial_is_answered_with_the_command(shown: Shown, results: Path) -> None:
@@ -162,7 +162,7 @@ def test_an_item_of_pytest_is_shown_as_it_is_pasted(
     assert main(["show", item]) == 0
     told = capsys.readouterr().out
     assert told.startswith("FAILED 0.00  greetings/hello[scripted-1]\n")
-    assert "no: " in told
+    assert "not met: " in told
     monkeypatch.chdir(pytester.path / "evals" / "x")
     results = str(pytester.path / ".agenteval" / "runs")
     assert main(["show", f"../../{item}", "--results", results]) == 0
@@ -271,4 +271,4 @@ def test_a_side_of_another_run_is_named_with_it(
     assert "expected two names" in shown("refund", "--models", "slow", status=2)
     assert "expected two names" in shown("refund", "--models", "a,b,c", status=2)
     assert "no model 'nobody'; it has" in shown("refund", "--models", "fast,nobody", status=2)
-    assert "leave it out" in shown("refund[slow-1]", "--models", "fast,slow", "--looked-at", status=2)
+    assert "remove it" in shown("refund[slow-1]", "--models", "fast,slow", "--looked-at", status=2)

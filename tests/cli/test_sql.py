@@ -183,7 +183,7 @@ def test_a_run_that_is_not_there_is_a_mistake_in_use(
     assert main(["sql", "select 1", "nosuch", "--results", str(results)]) == 2
     assert "there is no run 'nosuch'" in capsys.readouterr().err
     assert main(["sql", "select 1", "latest", "--all", "--results", str(results)]) == 2
-    assert "leave out latest" in capsys.readouterr().err
+    assert "remove latest" in capsys.readouterr().err
 
 
 def test_a_transcript_that_is_gone_is_told_beside_the_rows(

@@ -436,7 +436,7 @@ def test_the_command_prints_its_address_and_ends_cleanly(tmp_path: Path) -> None
         sides = [("side", side("baseline", "evals/baselines/s.json")), ("side", side("run", run.name))]
         assert address.partition("/report")[2] == f"?{urlencode(sides)}"
         assert len(token) > 40
-        assert process.stdout.readline() == "Ctrl-C ends it.\n"
+        assert process.stdout.readline() == "Press Ctrl-C to stop.\n"
         port = int(address.split(":")[2].partition("/")[0])
         with socket.create_connection(("127.0.0.1", port)) as connection:
             head = f"GET /?token={token} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n"
@@ -467,7 +467,9 @@ def test_a_browser_is_opened_from_a_terminal(tmp_path: Path, options: tuple[str,
         process = subprocess.Popen([sys.executable, "-c", COMMAND, "view", *options], **settings)
         until = time.monotonic() + 60
         try:
-            while b"Ctrl-C ends it" not in terminal.written or (opens and not (tmp_path / "opened").exists()):
+            while b"Press Ctrl-C to stop" not in terminal.written or (
+                opens and not (tmp_path / "opened").exists()
+            ):
                 assert time.monotonic() < until
                 terminal.read(0.05)
             (printed,) = re.findall(rb"token=(\S+)", terminal.written)
@@ -498,7 +500,7 @@ def test_a_port_that_is_taken_or_none_is_a_mistake_in_use(
         taken.listen()
         port = str(taken.getsockname()[1])
         assert main(["view", "--port", port, "--results", str(tmp_path), "--no-browser"]) == 2
-    assert capsys.readouterr().err.startswith(f"agenteval: port {port} cannot be had (")
+    assert capsys.readouterr().err.startswith(f"agenteval: port {port} is not available (")
     for number in ("0", "65536", "-1", "x"):
         with pytest.raises(SystemExit):
             main(["view", "--port", number])

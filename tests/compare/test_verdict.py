@@ -87,7 +87,7 @@ CASES: dict[str, tuple[Scores, Scores, dict[str, object]]] = {
         {**tasks("x", 10_000, 1.0), **tasks("x", 8, 0.9)},
         {"verdict": "worse", "of_these_tasks": False},
     ),
-    "every trial scored as before": (
+    "every trial scored the same": (
         tasks("x", 8, 1.0, 0.5),
         tasks("x", 8, 0.5, 1.0),
         {"verdict": "identical", "p": 1.0},

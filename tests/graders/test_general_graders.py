@@ -94,7 +94,7 @@ def test_every_grader_grades_a_trial_by_its_registered_name(
 
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(
-        ["*no: step 1: search", "*found: *no call", "*no: search: q", "*found: *no call"]
+        ["*not met: step 1: search", "*found: *no call", "*not met: search: q", "*found: *no call"]
     )
 
 

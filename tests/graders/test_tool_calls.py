@@ -73,9 +73,13 @@ def test_without_calls_none_was_made() -> None:
     ("settings", "expected", "words"),
     [
         ({}, "once or more", "fetch was not called (found never, and once with an error)"),
-        ({"at_least": 2}, "2 times or more", "no: fetch was called 2 times or more (found never, and "),
-        ({"at_most": 1}, "once", "no: fetch was called once (found 4 times, and "),
-        ({"at_least": 0, "at_most": 3}, "0 to 3 times", "no: fetch was called 0 to 3 times (found 4 times, "),
+        ({"at_least": 2}, "2 times or more", "not met: fetch was called 2 times or more (found never, and "),
+        ({"at_most": 1}, "once", "not met: fetch was called once (found 4 times, and "),
+        (
+            {"at_least": 0, "at_most": 3},
+            "0 to 3 times",
+            "not met: fetch was called 0 to 3 times (found 4 times, ",
+        ),
     ],
 )
 def test_a_miss_says_how_often(settings: dict[str, Any], expected: str, words: str) -> None:
@@ -132,7 +136,7 @@ def test_the_missing_steps_are_named() -> None:
 
     assert grade.score == 0.5
     assert grade.rationale == (
-        "no: step 1: search (found look, save); no: no other call (expected no call, found look)"
+        "not met: step 1: search (found look, save); not met: no other call (expected no call, found look)"
     )
     assert CallsInOrder(["save"]).grade(did("look", "save")).rationale == "all 1 checks passed"
 
@@ -232,7 +236,7 @@ def test_the_argument_that_differs_is_named() -> None:
     """Tool, number of the call, argument, and both sides."""
     grade = CallArguments("search", {"q": "boat", "size": {"number": 9, "tolerance": 1}}, 1).grade(SEARCHES)
 
-    assert grade.rationale == "no: search, call 1: size (expected 9 ± 1, found 3)"
+    assert grade.rationale == "not met: search, call 1: size (expected 9 ± 1, found 3)"
 
 
 @pytest.mark.parametrize("named", ["NFC", "NFD"])
@@ -287,7 +291,7 @@ def test_what_was_not_counted_is_undecided() -> None:
 def test_the_reason_says_how_much_was_used() -> None:
     """Also where the ceiling was kept."""
     assert StepCeiling(3).grade(replies_evidence([1, 1])).rationale == "2 of at most 3 steps"
-    assert TokenCeiling(3).grade(replies_evidence([4])).rationale == "no: at most 3 tokens (found 4)"
+    assert TokenCeiling(3).grade(replies_evidence([4])).rationale == "not met: at most 3 tokens (found 4)"
     assert (
         TokenCeiling(3).grade(replies_evidence([4, 0])).rationale
         == "1 of 2 replies came without a count of tokens"

@@ -54,8 +54,8 @@ def test_a_missing_file_is_named() -> None:
     grade = FileExists(["a.md"], ["n*.md"]).grade(files_evidence({"new.md": ""}))
 
     assert grade.rationale == (
-        "no: there is a file a.md (found no such file); "
-        "no: there is no file n*.md (expected no such file, found new.md)"
+        "not met: there is a file a.md (found no such file); "
+        "not met: there is no file n*.md (expected no such file, found new.md)"
     )
 
 
@@ -283,7 +283,8 @@ def test_the_score_is_the_share_of_values() -> None:
 
     assert grade.score == pytest.approx(1 / 3)
     assert grade.rationale == (
-        "no: n.md: tags[0] (expected 'lake', found 'sea'); no: n.md: mood (expected 'good', found nothing)"
+        "not met: n.md: tags[0] (expected 'lake', found 'sea'); "
+        "not met: n.md: mood (expected 'good', found nothing)"
     )
 
 

@@ -266,7 +266,7 @@ def check_comparison(comparison: Json, text: str) -> None:
         if change is None:
             assert "no task has scores on both sides" in shown
         elif change["verdict"] == "identical":
-            assert f"score {format_figure(change['new'])}, every trial scored as before" in shown
+            assert f"score {format_figure(change['new'])}, every trial scored the same" in shown
         else:
             assert one_space(score_text(change)) in shown, score_text(change)
             at = _check_changes(suite, lines, at)
@@ -357,7 +357,7 @@ def _check_moved(suite: Json, shown: str) -> None:
         changed += 1
         old, new = (" ".join(map(format_figure, task[side])) for side in ("old", "new"))
         assert one_space(f"{task['task']} {old} -> {new}") in shown, task["task"]
-    assert ("as before" in shown) or changed == 0
+    assert ("unchanged" in shown) or changed == 0
 
 
 def trial_text(suite: Json) -> str:
@@ -366,7 +366,7 @@ def trial_text(suite: Json) -> str:
     parts = [tokens.replace(" tokens ->", " ->"), _both(suite["seconds"], format_duration, NOT_KNOWN)]
     if suite["cost_usd"] != {"old": 0, "new": 0}:
         parts.append(_both(suite["cost_usd"], lambda value: f"${value:.4f}", "cost unknown"))
-    return f"a trial: {', '.join(parts)}"
+    return f"per trial: {', '.join(parts)}"
 
 
 def _both(pair: Json, write: Any, unknown: str) -> str:

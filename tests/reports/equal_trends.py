@@ -114,7 +114,7 @@ def _check_screen(series: Json, suite: str, screen: str) -> None:
         known = [score for score in scores if score is not None]
         # Buckets that are as before are counted in one line.
         is_steady = bool(known) and same(known[0], known[-1])
-        assert found or (is_steady and any("as before" in line for line in lines)), (name, cells)
+        assert found or (is_steady and any("unchanged" in line for line in lines)), (name, cells)
         if found and len(scores) > 1 and None not in (scores[0], scores[-1]) and _is_comparable(points):
             change = format_change(known[-1] - known[0])
             assert any(f"{cells} {change}" in line for line in found), (name, change, found)

@@ -140,7 +140,7 @@ def test_misses_are_grouped_by_grader_check_and_reason(tmp_path: Path) -> None:
         ("tools: x was not called", 2, 2),
         ("limit reached: 20 steps", 1, 1),
         ("tools: y was not called", 1, 1),
-        ("tools: no: x was called twice", 1, 1),
+        ("tools: not met: x was called twice", 1, 1),
         ("below its threshold", 1, 1),
     ]
     first = found[0]
@@ -217,7 +217,7 @@ def test_many_misses_stand_below_their_causes_in_markdown(tmp_path: Path) -> Non
         ),
     ):
         assert "**why trials missed (6 of 6)**" in text
-        assert r"| g: no: it holds … | 6 | 6 | s/t0\[rules-1\] 0.00 |" in text
+        assert r"| g: not met: it holds … | 6 | 6 | s/t0\[rules-1\] 0.00 |" in text
     assert "why trials" not in summary_markdown(view_of(store_run(tmp_path / "few", trials[:5])))
 
 
@@ -227,9 +227,9 @@ def test_trials_are_counted_for_each_side(tmp_path: Path) -> None:
     new = [missed("a", 0.0, wrong("g", "it holds 3"), wrong("h", "new")), trial("b", 1, 1.0)]
     shared, only_new = causes(tmp_path, old, new)
 
-    assert (shared.words, [len(side) for side in shared.sides]) == ("g: no: it holds …", [2, 1])
+    assert (shared.words, [len(side) for side in shared.sides]) == ("g: not met: it holds …", [2, 1])
     assert (only_new.words, [[e.key.task for e in side] for side in only_new.sides]) == (
-        "h: no: new",
+        "h: not met: new",
         [[], ["a"]],
     )
     assert (shared.trials, shared.tasks) == (3, 2)
@@ -333,7 +333,7 @@ def test_twenty_thousand_trials_are_grouped_without_reading_a_transcript(tmp_pat
         entries.append(replace(sample, key=key, grades=grades, failed_checks=claims))
     found = causes_of([entries])
 
-    assert rows(found)[0] == ("g: no: the answer names …", 20_000, 5_000)
+    assert rows(found)[0] == ("g: not met: the answer names …", 20_000, 5_000)
     assert ("j: another reason in each task", 20_000, 5_000) in rows(found)
     assert len(found) == 2 + len(words)
     for cause in found:
@@ -349,14 +349,14 @@ def test_a_screen_counts_trials_and_says_that_they_may_have_several_causes(tmp_p
     assert causes_title(found, len(run.entries)) == "why trials missed (3 of 4; some for several causes)"
     assert causes_title(found[:1], len(run.entries)) == "why trials missed (3 of 4)"
     assert [line.text for line in cause_lines(found, 60, 9)] == [
-        "              trials  tasks  worst",
-        "  a: no: one       3      3  s/t[rules-1] 0.00",
-        "  b: no: two       3      3  s/t[rules-1] 0.00",
+        "                   trials  tasks  worst",
+        "  a: not met: one       3      3  s/t[rules-1] 0.00",
+        "  b: not met: two       3      3  s/t[rules-1] 0.00",
     ]
     assert causes_markdown(found, 1).splitlines() == [
         "| cause | trials | tasks | worst |",
         "| --- | ---: | ---: | --- |",
-        "| a: no: one | 3 | 3 | s/t\\[rules-1\\] 0.00 |",
+        "| a: not met: one | 3 | 3 | s/t\\[rules-1\\] 0.00 |",
         "",
         "and 1 more cause",
     ]
@@ -372,8 +372,8 @@ def test_a_few_sides_have_a_column_each(tmp_path: Path) -> None:
 
     assert [line.text.split() for line in cause_lines(found, 80, 9, labels=["old", "a new one"])] == [
         ["old", "a", "new", "one", "trials", "tasks", "worst"],
-        ["h:", "no:", "x", "0", "7", "7", "7", "s/t0[rules-1]", "0.50"],
-        ["g:", "no:", "it", "holds", "…", "6", "0", "6", "6", "s/t0[rules-1]", "0.00"],
+        ["h:", "not", "met:", "x", "0", "7", "7", "7", "s/t0[rules-1]", "0.50"],
+        ["g:", "not", "met:", "it", "holds", "…", "6", "0", "6", "6", "s/t0[rules-1]", "0.00"],
     ]
     assert cause_lines(found, 80, 9, labels=["x"] * 7)[0].text.split() == ["trials", "tasks", "worst"]
     heads = " | ".join(map(escape_markdown, labels))
@@ -381,8 +381,8 @@ def test_a_few_sides_have_a_column_each(tmp_path: Path) -> None:
     document = report_figures(source, ())
     index, trials = page_index(source)
     assert [(row["words"], row["sides"], row["worst"]["side"]) for row in document["causes"]] == [
-        ("h: no: x", [0, 7], 1),
-        ("g: no: it holds …", [6, 0], 0),
+        ("h: not met: x", [0, 7], 1),
+        ("g: not met: it holds …", [6, 0], 0),
     ]
     for row, cause in zip(document["causes"], index["causes"], strict=True):
         assert {**row, "worst": 0} == {**cause, "worst": 0}
@@ -401,7 +401,7 @@ def test_a_list_of_causes_has_as_many_lines_as_there_is_room_for(tmp_path: Path)
 
     def shown(width: int, room: int) -> Sequence[int]:
         lines = cause_lines(found, width, room)
-        return len(lines), sum(" no: it" in line.text or "…" in line.text for line in lines)
+        return len(lines), sum(" not met: it" in line.text or "…" in line.text for line in lines)
 
     assert shown(100, 100) == (10, 8)
     assert shown(100, 6) == (6, 4)
@@ -421,8 +421,8 @@ def test_words_of_a_cause_are_whole_where_figures_of_sides_leave_no_room(tmp_pat
         [line.text.split() for line in cause_lines(found, width, 9, labels=labels)] for width in (120, 80)
     )
     assert wide[0] == [*labels, "trials", "tasks"]
-    assert (" ".join(wide[1]), wide[2]) == (f"g: no: {word}", [*["6"] * 6, "36", "6"])
-    assert (narrow[0], " ".join(narrow[1])) == (["trials", "tasks"], f"g: no: {word}")
+    assert (" ".join(wide[1]), wide[2]) == (f"g: not met: {word}", [*["6"] * 6, "36", "6"])
+    assert (narrow[0], " ".join(narrow[1])) == (["trials", "tasks"], f"g: not met: {word}")
 
 
 def test_values_that_stand_for_many_tasks_are_named(tmp_path: Path) -> None:

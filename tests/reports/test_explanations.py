@@ -42,7 +42,7 @@ EXPLAINED = f"""\
 score 0.50: {REASON}
   card_template_choice  0.50, needs 0.50
   card_must_contain     0.50  1 of 2 checks failed
-    no: card contains 'May'
+    not met: card contains 'May'
       expected: May
       found:    March
   judge                 undecided: no judge is configured
@@ -90,12 +90,16 @@ def test_a_single_check_is_a_check_and_not_checks() -> None:
         ("b contains 'x' or b contains \"'\"", "", "b has none of 'x', \"'\": 'I am sorry'"),
         ("b matches 'x' or b matches 'y'", "", "b matches none of 'x', 'y': 'I am sorry'"),
         # What is not surely such a claim is not turned round.
-        ("b contains 'x' or c contains 'y'", "", "no: b contains 'x' or c contains 'y' (found 'I am sorry')"),
-        ("b contains 'x' but 'y'", "", "no: b contains 'x' but 'y' (found 'I am sorry')"),
-        ("it contains much", "more", "no: it contains much (expected more, found 'I am sorry')"),
-        ("step 1: search", "search", "no: step 1: search (found 'I am sorry')"),
-        ("at most 3 tokens", "at most 3", "no: at most 3 tokens (found 'I am sorry')"),
-        ("answer: total 3", "3", "no: answer: total 3 (expected 3, found 'I am sorry')"),
+        (
+            "b contains 'x' or c contains 'y'",
+            "",
+            "not met: b contains 'x' or c contains 'y' (found 'I am sorry')",
+        ),
+        ("b contains 'x' but 'y'", "", "not met: b contains 'x' but 'y' (found 'I am sorry')"),
+        ("it contains much", "more", "not met: it contains much (expected more, found 'I am sorry')"),
+        ("step 1: search", "search", "not met: step 1: search (found 'I am sorry')"),
+        ("at most 3 tokens", "at most 3", "not met: at most 3 tokens (found 'I am sorry')"),
+        ("answer: total 3", "3", "not met: answer: total 3 (expected 3, found 'I am sorry')"),
     ],
 )
 def test_a_failed_check_says_what_was_found_and_nothing_twice(claim: str, expected: str, reason: str) -> None:
@@ -105,7 +109,7 @@ def test_a_failed_check_says_what_was_found_and_nothing_twice(claim: str, expect
 
     assert str(check) == reason
     assert short_reason(missed) == f"score 0.00: g 0.00: {reason}"
-    assert f"    no: {claim}" in explain_trial(missed)
+    assert f"    not met: {claim}" in explain_trial(missed)
 
 
 def test_the_reason_of_long_texts_shows_the_beginning_of_each() -> None:

@@ -122,7 +122,7 @@ def test_a_trial_that_was_begun_and_never_ended_is_an_error(tmp_path: Path) -> N
 
     assert [suite.get(name) for name in ("tests", "errors", "failures")] == ["2", "1", "0"]
     (error,) = suite.findall("testcase[@name='b[rules-1]']/error")
-    assert error.get("message") == "begun, and never ended"
+    assert error.get("message") == "started, but never ended"
 
 
 def test_totals_of_each_suite_with_their_denominators(tmp_path: Path) -> None:

@@ -164,7 +164,7 @@ def test_what_is_not_compared_is_said(store: Callable[..., Run], tmp_path: Path)
     sides += [tried(range(12), None), tried(range(12), 0.9, "another")]
     assert verdict_sentences(sides_of(sides)) == [
         "B beats A (0.91 to 0.11, p <0.001)",
-        "cannot tell, too few trials that differ: A or C, B or C",
+        "cannot tell: too few differences: A or C, B or C",
         "D cannot be compared: it has no scores",
         "E cannot be compared: no task is the same on another side",
         "compared over 12 of 20 tasks only: A or B",
@@ -293,7 +293,7 @@ def test_compare_and_report_take_any_number_of_sides(
     assert main(["compare", name, name, worse, *results]) == 1
     assert main(["compare", worse, worse, *results]) == 0
     assert main(["compare", worse, name, empty, *results]) == 2
-    assert f"nothing is on both sides ({worse}, good; {empty})" in capsys.readouterr().err
+    assert f"the two sides share no task ({worse}, good; {empty})" in capsys.readouterr().err
     others = [store(by_model(good=score)).folder.name for score in (0.5, 0.6)]
     assert main(["report", name, *others, "--json", str(tmp_path / "r.json"), *results]) == 0
     figures = json.loads((tmp_path / "r.json").read_text())

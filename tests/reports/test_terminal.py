@@ -112,7 +112,7 @@ def test_misses_say_who_and_why(tmp_path: Path) -> None:
     named = [line for line in lines if line.startswith(("MISSED", "ERROR"))]
 
     assert lines[:2] == ["MISSED 0.50  s/a[rules-1]", "    needles  0.50  1 of 2 checks failed"]
-    assert "      no: has y" in lines
+    assert "      not met: has y" in lines
     assert lines[lines.index("ERROR  s/c[rules-1]") + 1] == "  provider: 503 from the provider"
     assert [name.split()[-1] for name in named] == [
         f"s/{name}" for name in ("a[rules-1]", "a[rules-2]", "b[rules-1]", "c[rules-1]")

@@ -117,7 +117,7 @@ def test_the_last_runs_come_oldest_first_with_the_figures_of_each_bucket(tmp_pat
     assert ["all", "0.75", "▆", "0.62", "▅", "-0.12", "cannot", "tell", "0.25"] in printed
     assert ["all:", "pass^2", "0.00", "▁", "0.25", "▂", "+0.25"] in printed
     assert ["y", "0.75", "▆", "0.50", "▄", "-0.25", "0.50"] in printed
-    assert ["1", "bucket", "as", "before"] in printed
+    assert ["1", "bucket", "unchanged"] in printed
 
 
 def test_suites_are_read_together_as_they_are_alone(tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_a_changed_prompt_is_told_at_the_run_where_it_changed(tmp_path: Path) ->
     printed = text(found)
     assert f"03 Nov 09:30, {third.run}: prompt 3f2a -> 91bc (4 tasks)" in printed
     assert "03 Nov 09:30 p" in printed
-    assert "identical" in printed, "every trial scored as before"
+    assert "identical" in printed, "every trial scored the same"
     assert "not comparable" not in printed
     assert "|" not in printed
 
@@ -290,7 +290,7 @@ def test_verdicts_over_other_tasks_than_scores_say_so(tmp_path: Path) -> None:
     printed = " ".join(text(trend(tmp_path)).split())
 
     assert (
-        "verdicts on the newest run are over the 24 tasks that it has as the run before: 0.62 -> 0.50"
+        "verdicts on the newest run cover the 24 tasks that it shares with the run before: 0.62 -> 0.50"
         in printed
     )
 
@@ -322,7 +322,7 @@ def test_scores_count_from_the_last_break_on(tmp_path: Path) -> None:
 
     (row,) = [line.split() for line in printed.splitlines() if line.startswith("  f ")]
     assert row[:5] == ["f", "▂|███▂", "1.00", "0.25", "-0.75"]
-    assert "scores count from run 2 on: before, graders or tasks were others" in printed
+    assert "scores are comparable from run 2 on: earlier graders or tasks differ" in printed
 
 
 def test_one_run_has_its_interval(tmp_path: Path) -> None:
@@ -429,7 +429,7 @@ def test_runs_that_graded_others_again_are_left_out_and_counted(tmp_path: Path) 
     found = trend(tmp_path, last=2)
 
     assert (found.runs, found.regraded) == ((first, second), (again,))
-    assert "left out: 1 run that graded trials again: no agent was tried" in text(found)
+    assert "left out: 1 run that only graded stored trials again" in text(found)
 
 
 def test_many_runs_that_are_left_out_are_counted_and_the_newest_named(tmp_path: Path) -> None:
@@ -440,7 +440,7 @@ def test_many_runs_that_are_left_out_are_counted_and_the_newest_named(tmp_path: 
     printed = " ".join(text(trend(tmp_path)).split())
 
     assert [name for name in few if f"left out: {name}" in printed] == few[-3:]
-    assert "left out in all: 6 runs with less than half of the suite" in printed
+    assert "left out in total: 6 runs with less than half of the suite" in printed
 
 
 def test_whole_names_stand_in_80_columns(tmp_path: Path) -> None:
@@ -512,12 +512,12 @@ def test_suspects_are_told_by_what_real_models_did(tmp_path: Path) -> None:
     assert (unsteady.task, unsteady.part, unsteady.whole) == ("d", 2, 2)
     assert (suspects.real, suspects.trials) == (("claude",), 32)
     printed = " ".join(text(found).split())
-    assert "counted: 32 graded trials of claude; rules, oracle asked no LLM" in printed
+    assert "counted: 32 graded trials of claude; rules, oracle without an LLM" in printed
     assert "a 0 of 8 trials passed, 2 runs with claude; rules passed 0 of 4, oracle passed 0 of 2" in printed
     assert "d 2 of 2 times, 4 of 8 trials passed, claude" in printed
     assert (
-        "if all of its 7 trials or more missed, or passed: if each task passed half of the time, "
-        "chance would name any in less than 5 % of suites" in printed
+        "listed are tasks whose trials (7 or more) all missed or all passed: if each task passed half of the "
+        "time, chance would list one in less than 5 % of suites" in printed
     )
 
 
@@ -532,8 +532,8 @@ def test_without_a_real_model_nothing_is_said_of_missing_or_passing_always(
     found = trend(tmp_path)
 
     assert (found.suspects.missed, found.suspects.saturated) == ((), ())
-    assert f"no real model ran: what {model.name} misses or passes says nothing" in text(found)
-    assert "none: judges split, repetitions disagree\n" in f"{text(found)}\n"
+    assert f"no LLM ran: the results of {model.name} do not show" in text(found)
+    assert "none: judges disagree, flaky\n" in f"{text(found)}\n"
 
 
 def test_trials_that_all_miss_by_chance_are_too_few(tmp_path: Path) -> None:
@@ -542,7 +542,7 @@ def test_trials_that_all_miss_by_chance_are_too_few(tmp_path: Path) -> None:
     found = trend(tmp_path)
     assert found.suspects.missed == ()
     assert found.suspects.too_few == 4
-    assert "4 tasks with fewer such trials: too few to exclude chance" in text(found)
+    assert "4 tasks with fewer trials: too few to rule out chance" in text(found)
 
     store(tmp_path, 2, trials({"a": (0.0,)}))
     assert [each.task for each in trend(tmp_path).suspects.missed] == ["a"]

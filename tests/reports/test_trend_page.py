@@ -128,7 +128,7 @@ def test_what_became_worse_is_said_as_compare_says_it(tmp_path: Path) -> None:
 
     names = re.findall(r'<span class="name">(.*?)</span>', text)
     assert names == ["f", "r", "g", "s"]
-    assert text.index("<summary>1 bucket as before") < text.index('<span class="name">s<')
+    assert text.index("<summary>1 bucket unchanged") < text.index('<span class="name">s<')
     assert "1.00 → 0.25 (-0.75, p &lt;0.001)" in text
     assert f"{step.total.says}, 0.62 → 0.61" in text
 

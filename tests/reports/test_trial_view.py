@@ -320,7 +320,7 @@ def test_a_trial_says_what_it_is_compared_by() -> None:
     ]
     assert old.events == new.events
     # Each is one text: scripts would tell two equal maps apart.
-    told = new.made_of["what models were told"]
+    told = new.made_of["messages sent to models"]
     assert isinstance(told, str)
-    assert new.made_of == {**old.made_of, "what models were told": told}
+    assert new.made_of == {**old.made_of, "messages sent to models": told}
     assert old.made_of["prompt"] == "p"

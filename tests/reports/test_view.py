@@ -138,7 +138,7 @@ def test_offline_models_are_said_to_be_no_llm(tmp_path: Path) -> None:
 
     assert view.notes == (
         "rules: rule-based, no LLM",
-        "oracle: acts out the reference, no LLM",
+        "oracle: follows the reference, no LLM",
         "nop: does nothing",
         "scripted: follows a script",
         "mine: a stub",

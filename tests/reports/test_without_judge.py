@@ -33,9 +33,7 @@ def test_a_pass_that_a_judge_could_undo_is_marked_before_it_is_counted(tmp_path:
         ],
     )
     lines = [line.text for line in screen_lines(view_of(run), 120, 1)]
-    line_number = next(
-        n for n, line in enumerate(lines) if "without what only a judge decides (1 main)" in line
-    )
+    line_number = next(n for n, line in enumerate(lines) if "without a judge's grade (1 main)" in line)
     assert lines[line_number].startswith("  * 1 of 3 trials")
     at = next(n for n, line in enumerate(lines) if "score" in line and "bucket" in line)
     assert line_number < at
@@ -46,7 +44,7 @@ def test_a_pass_that_a_judge_could_undo_is_marked_before_it_is_counted(tmp_path:
     assert "2* of 3 tasks passed" in lines[at + 4]
 
     written = summary_markdown(view_of(run))
-    assert written.index("only a judge decides") < written.index("| bucket |")
+    assert written.index("without a judge's grade") < written.index("| bucket |")
     assert ("agenteval.s[rules].without_judge", "1") in suite_properties(view_of(run))
 
 

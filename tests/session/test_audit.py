@@ -56,7 +56,7 @@ def test_graders_that_see_nothing_are_reported_blind(audited: tuple[pytest.RunRe
     assert "18 -> 19, and no grader has seen it: passed with 1.00" in text
     assert "nothing was done, and no grader has seen it: passed with 1.00" in text
     assert "the reference has to reach 1.0: 0.80" in text
-    assert "good: 2 tasks, 14 spoilt references: seen/tried" in text
+    assert "good: 2 tasks, 14 planted mistakes: caught/planted" in text
     assert not [line for line in text.splitlines() if line.startswith("FAILED") and "/good/" in line]
 
 

@@ -70,7 +70,7 @@ def test_a_baseline_brings_rules_where_nobody_has_asked_for_any(pytester: pytest
     write_tried_greeters(pytester)
     alike = greet(pytester, "--agent-baseline=kept.json", workers=1)
     alike.stdout.fnmatch_lines(
-        ["greetings: identical, every trial scored as before.",
+        ["greetings: identical, every trial scored the same.",
          "gate: held (greetings 0 of 36 errored; greetings shows no fall)"]
     )  # fmt: skip
     assert (alike.ret, latest_header(pytester.path)["exit_status"]) == (0, 0)

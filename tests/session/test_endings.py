@@ -169,7 +169,7 @@ def test_below_the_threshold_is_a_failure_outside_capability(ended: Ended) -> No
     for name in (*OTHER_KINDS, "alone"):
         ended.result.stdout.fnmatch_lines([f"*bad_{name}?scripted-1? FAILED 0.40*"])
         (failure,) = ended.cases[f"bad_{name}"].findall("failure")
-        assert "no: answer contains 'Goodbye'" in str(failure.text)
+        assert "not met: answer contains 'Goodbye'" in str(failure.text)
         assert "Traceback" not in str(failure.text)
         assert ended.lines[f"bad_{name}"]["ending"] == "failed"
 

@@ -194,10 +194,8 @@ def test_the_most_trials_of_a_run_are_kept(pytester: pytest.Pytester) -> None:
     run = latest_run(pytester.path)
     assert trials(run) == {"clear": 0, "alike": 0, "unclear": 24, "small": 12}
     out = " ".join(str(result.stdout).split())
-    assert (
-        "repetitions: unclear with nop left at 2, 24 trials more would be over --agent-max-trials=50" in out
-    )
-    assert "x 2 of 2..4: --agent-max-trials left no room for more" in out
+    assert "repetitions: unclear with nop left at 2, 24 trials more would exceed --agent-max-trials=50" in out
+    assert "x 2 of 2..4: --agent-max-trials allows no more" in out
     assert run.looks[1].levels.suite == 0.996
 
 

@@ -114,7 +114,7 @@ def test_x_cancels_what_is_in_flight(pytester: pytest.Pytester, workers: int) ->
     result.stdout.fnmatch_lines(
         [
             f"! {12 - begun} of demo's 13 trials not run",
-            f"! {begun} of demo's 13 trials begun and interrupted: what they took is unknown",
+            f"! {begun} of demo's 13 trials started but interrupted: their usage is unknown",
             "next: pytest *evals --agent-concurrency=4* --agent-resume",
         ]
     )
@@ -171,7 +171,7 @@ def test_ctrl_c_keeps_what_was_paid_for(pytester: pytest.Pytester) -> None:
     assert sorted(names(journal(pytester.path, "finished"))) == ["good-1", "last-1", "later-1"]
     assert "good[scripted-1] PASSED 1.00" in output
     assert "demo with scripted" in output
-    assert "1 begun and not ended: what they took is unknown" in output
+    assert "1 started but not ended: their usage is unknown" in output
     assert set(junit(pytester.path / "j.xml")) >= {"good[scripted-1]"}
     assert read_header(run_folder(pytester.path)).exit_status == 2
 

@@ -176,7 +176,7 @@ def test_a_shard_says_that_gates_are_judged_later(pytester: pytest.Pytester) -> 
     for number in (1, 2):
         result = run(pytester, f"--agent-shard={number}/2", f"--agent-run-name=s{number}")
         assert "gate: judged when the shards are merged (agenteval merge)" in result.outlines
-        assert f"! shard {number} of 2: no suite is whole; agenteval merge joins them" in result.outlines
+        assert f"! shard {number} of 2: suites are incomplete; agenteval merge joins them" in result.outlines
     stored = [json.loads((RUNS / f"s{number}" / "run.json").read_text())["shards"] for number in (1, 2)]
     assert [shard.pop("numbers") for shard in stored] == [[1], [2]]
     assert stored[0] == stored[1]

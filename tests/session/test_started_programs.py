@@ -134,7 +134,7 @@ def test_the_programs_that_agents_start_are_said(pytester: pytest.Pytester) -> N
     printed = run(pytester, *ways)
     others = [r"fork in 1 trial", r"python[\d.]* in 1 trial", r"python \(multiprocessing\) in 1 trial"]
     said = ", ".join(["true in 4 trials", *others])
-    assert re.search(rf"! agents started a program \({said}\): what it sends is not seen", printed)
+    assert re.search(rf"! agents started a program \({said}\): its requests are not intercepted", printed)
     named = [kind for line in finished(pytester.path).values() for kind in line["doubtful_events"]]
     assert len(named) == len(ways)
     assert all(kind.startswith("started_program: ") for kind in named)

@@ -339,8 +339,8 @@ EVALS = {
     **{f"evals/{name}.json": each for name, each in TASKS.items()},
 }
 TEXT = (
-    "acting: precision 0.50, recall 0.50, F1 0.50 over 4 labelled trials (1 acted rightly, 1 wrongly, "
-    "1 did not and should have, 1 rightly did not); left out: 1 errored"
+    "acting: precision 0.50, recall 0.50, F1 0.50 over 4 labelled trials (1 acted correctly, 1 wrongly, "
+    "1 should have acted, 1 correctly did not); left out: 1 errored"
 )
 
 

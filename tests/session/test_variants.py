@@ -182,9 +182,12 @@ def test_variants_that_sent_the_same_messages_are_named(pytester: pytest.Pyteste
     parts = " ".join(" ".join(result.outlines).split()).split("greetings: ")
     remarks = [line for line in parts if "sent the same messages" in line]
     assert [line.partition(" sent")[0] for line in remarks] == ["scripted@short and scripted@brief"]
-    assert "in 2 trials: their prompts change nothing" in remarks[0]
+    assert "in 2 trials: the different prompts have no effect" in remarks[0]
     (unread,) = [line for line in parts if "no trial has read" in line]
-    assert "the prompt 'again' of --agent-prompt again: it changes nothing; sent was 'plain'" in unread
+    assert (
+        "the prompt 'again' of --agent-prompt again, so it has no effect; the system message was 'plain'"
+        in unread
+    )
 
 
 BOT = """
@@ -343,9 +346,9 @@ def test_a_prompt_that_a_function_accepts_and_does_not_send_is_named(pytester: p
 
     text = " ".join(str(run(pytester).stdout).split())
 
-    line = "no trial has read the prompt 'system' of `prompts` in suite or task: it changes nothing"
+    line = "no trial read the prompt 'system' of `prompts` in suite or task, so it has no effect"
     for name in ("ignoring", "MadeIgnoring"):
-        assert f"{name}: {line}; sent was 'Another prompt.'" in text
+        assert f"{name}: {line}; the system message was 'Another prompt.'" in text
     assert text.count("no trial has read") == 2
 
 

@@ -31,11 +31,17 @@ YAML = (".yaml", ".yml")
 def calibrate_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("labels", metavar="LABELS", help="labels (.jsonl, .csv), or a calibration file (.yaml)")
-    add("--rubric", metavar="NAME", help="a question, a rubric's name or .jinja file (default: LABELS')")
-    add("--judge", action="append", default=[], metavar="MODEL", help="who judges; several are an ensemble")
-    add("--repeats", type=int, metavar="N", help="ask so often about each, to see judges' noise")
-    add("--threshold", action="append", default=[], metavar="FIGURE=N", help="to be reached: spearman=0.7, spearman.DIMENSION=0.7")  # fmt: skip  # noqa: E501
-    add("--tolerance", type=float, metavar="T", help="how far from its label is near (default: 0.15)")
+    add("--rubric", metavar="NAME", help="a question, a rubric's name or .jinja file (default: as LABELS)")
+    add(
+        "--judge",
+        action="append",
+        default=[],
+        metavar="MODEL",
+        help="the judge model; several form an ensemble",
+    )
+    add("--repeats", type=int, metavar="N", help="judge each example N times, to measure noise")
+    add("--threshold", action="append", default=[], metavar="FIGURE=N", help="the value to reach: spearman=0.7, spearman.DIMENSION=0.7")  # fmt: skip  # noqa: E501
+    add("--tolerance", type=float, metavar="T", help="how far a score may be from its label (default: 0.15)")
     add("--scale", type=float, nargs=2, metavar=("LOW", "HIGH"), help="the labels' scale (default: 0 1)")
     add("--seed", type=int, metavar="N", help="the seed of the intervals (default: 0)")
     add("--record-chat", metavar="MODE", help="off, none, once, new_episodes, all (docs/guides/judges.md)")  # fmt: skip  # noqa: E501
@@ -64,7 +70,7 @@ def calibrate(args: argparse.Namespace) -> int:
     if labels.suffix.lower() in YAML:
         # A calibration file holds all of its settings: a second source of one would be ambiguous.
         if settings:
-            raise UsageMistake(f"{labels} is a calibration file: {', '.join(settings)} is said in it")
+            raise UsageMistake(f"{labels} is a calibration file: {', '.join(settings)} are set in that file")
         return _calibrate(labels, args)
     from pytest_agenteval.registry.installed import installed_registry
 
@@ -72,7 +78,7 @@ def calibrate(args: argparse.Namespace) -> int:
     names = installed_registry().rubric_names if args.rubric is None else ()
     if args.rubric is None and rubric not in names:
         raise UsageMistake(
-            f"which rubric? say --rubric=R: a question, a .jinja file, or one of {', '.join(names)}"
+            f"which rubric? add --rubric=R: a question, a .jinja file, or one of {', '.join(names)}"
         )
     if args.rubric is not None:
         is_file = args.rubric.endswith(".jinja")
@@ -143,7 +149,7 @@ def _thresholds(options: Sequence[str]) -> dict[str, Any]:
         elif isinstance(thresholds.setdefault(metric, {}), dict):
             thresholds[metric][dimension] = value
         else:
-            raise UsageMistake(f"--threshold={text}: {metric} is wanted of all dimensions already")
+            raise UsageMistake(f"--threshold={text}: {metric} is set for all dimensions already")
     return thresholds
 
 
@@ -156,7 +162,7 @@ def _temporary_calibration(labels: Path, content: dict[str, Any]) -> Iterator[Pa
         # Beside the labels, so that pytest loads the conftests there.
         handle, name = tempfile.mkstemp(".calibration.yaml", f".{content['id']}-", labels.parent)
     except OSError as refused:
-        raise UsageMistake(f"{labels.parent}: no file can be made here ({refused.strerror})") from None
+        raise UsageMistake(f"{labels.parent}: cannot write a file here ({refused.strerror})") from None
     try:
         with open(handle, "w", encoding="utf-8", newline="\n") as file:
             yaml.safe_dump(content, file, allow_unicode=True, sort_keys=False)

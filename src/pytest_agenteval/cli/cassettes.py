@@ -25,10 +25,10 @@ from pytest_agenteval.tools.toolsets import load_tools
 
 
 def cassettes_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("action", choices=["migrate"], help="rewrite what an earlier version recorded")
+    parser.add_argument("action", choices=["migrate"], help="update recordings made by an earlier version")
     place = "a cassette, or a folder of them (default: cassettes)"
     parser.add_argument("paths", nargs="*", default=["cassettes"], metavar="PATH", help=place)
-    parser.add_argument("--dry-run", action="store_true", help="say what would change, and change nothing")
+    parser.add_argument("--dry-run", action="store_true", help="print what would change, and change nothing")
 
 
 def cassettes(args: argparse.Namespace) -> int:
@@ -96,6 +96,6 @@ def _project_tools() -> list[Tool]:
     folders = (str(file.parent) for file in suites)
     status, _ = pytest_here(("--collect-only", "--continue-on-collection-errors", *folders), listener)
     if status == pytest.ExitCode.USAGE_ERROR:  # pytest has printed why
-        raise UsageMistake("the tools of this project cannot be read: pytest ends with a mistake in use")
+        raise UsageMistake("the tools of this project cannot be read: run pytest here to see the problem")
     # Several suites may name one file of tools, which is read once.
     return list({id(tool): tool for tool in listener.tools if tool.wire is not None}.values())

@@ -86,15 +86,20 @@ MOST_NAME = 200
 
 def compare_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    parser.epilog = f"{RUN_HELP} Here a baseline's file may stand for one."
-    add("runs", nargs="+", metavar="RUN", help="the old run first, then others; or one, whose models or variants are compared")  # fmt: skip  # noqa: E501
+    parser.epilog = f"{RUN_HELP} RUN may also be a baseline file."
+    add("runs", nargs="+", metavar="RUN", help="the old run, then the new ones; or one run, with --models or --variants")  # fmt: skip  # noqa: E501
     add_side_options(parser)
-    add("--allow", action="store_true", help="compare the tasks that are the same on both sides")
-    add("--tolerance", type=_proportion, metavar="D", help="the fall that does not matter (default: 0.05)")
-    add("--judge-noise", nargs="*", metavar="RUN", help="the judge's share of noise, from runs of --agent-regrade")  # fmt: skip  # noqa: E501
-    add("-v", "--verbose", action="store_true", help="every bucket, grader and task")
+    add("--allow", action="store_true", help="compare only the tasks that are the same on both sides")
+    add(
+        "--tolerance",
+        type=_proportion,
+        metavar="D",
+        help="a fall of up to D counts as not worse (default: 0.05)",
+    )
+    add("--judge-noise", nargs="*", metavar="RUN", help="measure the judge's share of noise, from --agent-regrade runs")  # fmt: skip  # noqa: E501
+    add("-v", "--verbose", action="store_true", help="list every bucket, grader and task")
     add_json_option(parser)
-    add("--markdown", metavar="FILE", help="write it as Markdown (- for the standard output)")
+    add("--markdown", metavar="FILE", help="write it as Markdown (- for standard output)")
     add_results_option(parser)
 
 
@@ -111,7 +116,7 @@ def _proportion(text: str) -> float:
 def compare(args: argparse.Namespace) -> int:
     """Compare sides; 1 where something is worse than the first of them, 2 where nothing can be compared."""
     if args.json == args.markdown == STDOUT:
-        raise UsageMistake("--json - and --markdown - would mix on the standard output: write one to a file")
+        raise UsageMistake("--json - and --markdown - both write to standard output: write one to a file")
     models, variants = name_list(args.models, "--models"), name_list(args.variants, "--variants")
     for name in dict.fromkeys(args.runs):
         print_other_runs_of_day(Path(args.results), name)
@@ -195,7 +200,7 @@ def _with_judge_noise(sides: Sides, args: argparse.Namespace) -> Sides:
     if all(suite.judge_share is None for suite in compared.suites):
         how = "pytest EVALS --agent-regrade=RUN --agent-judge=JUDGE, twice or more"
         found = ", ".join(folder.name for folder in folders) or "none"
-        expected = "expected runs that graded the same trials again, and trials that differ among themselves"
+        expected = "expected runs that regraded the same trials, with results that differ"
         raise UsageMistake(f"--judge-noise: {expected}; found {found}; {how}")
     return Sides(sides.sides, sides.legend, comparison=compared)
 
@@ -207,34 +212,34 @@ def _refuse_obstacles(comparison: RunComparison, which: str, args: argparse.Name
         old, new = (
             ", ".join(names) or "nothing" for names in (comparison.unmatched_old, comparison.unmatched_new)
         )
-        raise UsageMistake(f"nothing is on both sides{which}: old has {old}; new has {new}")
+        raise UsageMistake(f"the two sides share no task{which}: old has {old}; new has {new}")
     if comparison.obstacles and not args.allow:
         head = f"not comparable: these tasks are not the same on both sides{which}"
-        hint = "--allow compares all others, and says so"
+        hint = "--allow compares all other tasks"
         lines = indented_lines(comparison.obstacles, MOST_OBSTACLES)
         raise UsageMistake("\n".join([head, *lines, hint]))
 
 
 def baseline_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Keep a stored run, or several, as the baseline of later ones: a file with one line for each task, "
+        "Save a stored run, or several, as the baseline of later ones: a file with one line for each task, "
         "to be reviewed and committed. Against several runs of the same agent smaller changes are found. "
         "Without --to each suite's part goes to the file that its suite.yaml's gate names, else to "
         "evals/baselines/SUITE.json below this folder."
     )
     parser.epilog = RUN_HELP
     add = parser.add_argument
-    add("what", choices=("set",), metavar="set", help="what is done: there is one thing yet")
-    add("runs", nargs="+", metavar="RUN", help="the runs to keep: all of their trials")
-    add("--to", metavar="FILE", help="the file for all of it, as in evals/baselines/pkm.json")
+    add("what", choices=("set",), metavar="set", help="the only action")
+    add("runs", nargs="+", metavar="RUN", help="the runs to save, with all their trials")
+    add("--to", metavar="FILE", help="one file for all suites, such as evals/baselines/pkm.json")
     add("--model", metavar="MODEL", help=MODEL_HELP)
     add("--suite", metavar="SUITE", help="this suite's trials only")
     add(
         "--allow",
         action="store_true",
-        help="keep runs with errored or missing trials, or of agents that differ",
+        help="accept errored or missing trials, and agents that differ",
     )
-    add("-v", "--verbose", action="store_true", help="every task that changes")
+    add("-v", "--verbose", action="store_true", help="list every task that changes")
     add_json_option(parser)
     add_results_option(parser)
 
@@ -249,7 +254,7 @@ def baseline(args: argparse.Namespace) -> int:
         sources = {which, *(Path(other).name for other in (*each.header.regraded, *each.header.reused))}
         if shared := before & sources:
             twice = which if which in shared else min(shared)
-            raise UsageMistake(f"{which}: trials of {twice} would count twice: name each run once")
+            raise UsageMistake(f"{which}: trials of {twice} are in it twice: name each run once")
         before |= sources
     sides = [replace(compared_run(run), entries=_chosen_entries(run, args)) for run in runs]
     for run, side in zip(runs, sides, strict=True):
@@ -266,7 +271,7 @@ def baseline(args: argparse.Namespace) -> int:
             if planned > len(side.entries):
                 parts.append(f"{planned - len(side.entries)} of {planned} planned trials never ended")
             if parts:
-                hint = "try them again (pytest --agent-only=errored,not_run), or keep the rest with --allow"
+                hint = "run them again (pytest --agent-only=errored,not_run), or save the rest with --allow"
                 raise UsageMistake(f"{run.folder.name}: {'; '.join(parts)}: {hint}")
     remarks = [*_agent_differences(sides, args.allow), *_partial_tasks(sides)]
     pooled = pool_runs(sides)
@@ -301,7 +306,7 @@ def _chosen_entries(run: Run, args: argparse.Namespace) -> tuple[JournalEntry, .
             raise UsageMistake(f"{run.folder.name} has no {kind} {name!r}; it has {known}")
         entries = tuple(entry for entry in entries if name in (None, getattr(entry.key, kind)))
     if not entries:
-        raise UsageMistake(f"{run.folder.name} has no trial that ended: nothing to compare with later")
+        raise UsageMistake(f"{run.folder.name} has no trial that ended, so it cannot be a baseline")
     return entries
 
 
@@ -315,7 +320,7 @@ def _agent_differences(sides: Sequence[ComparedRun], allow: bool) -> Iterator[st
             suite, model, variant = min(lacking)
             without, other = (side, earlier) if (suite, model, variant) in earlier.groups else (earlier, side)
             group = f"{suite} with {model_label(model, variant)}"
-            hint = "choose what all of them have with --suite and --model"
+            hint = "choose one that all runs have, with --suite and --model"
             raise UsageMistake(f"{without.name} has no trial of {group}, which {other.name} has: {hint}")
         pairs = pair_suites(earlier, side)
         obstacles = [str(each) for suite in pairs for each in suite.obstacles if each.key]
@@ -327,7 +332,7 @@ def _agent_differences(sides: Sequence[ComparedRun], allow: bool) -> Iterator[st
                 group = f"{each.group.suite} with {model_label(*each.group.new)}"
                 text = f"{group}: {side.name} differs from {earlier.name} in {', '.join(each.differs)}"
                 if not allow:
-                    raise UsageMistake(f"{text}; --allow keeps them together")
+                    raise UsageMistake(f"{text}; --allow saves them all the same")
                 yield text
 
 
@@ -383,9 +388,9 @@ def _entries_by_file(
 def _checked_path(path: Path) -> Path:
     # A mistyped name must not write over a task, a suite or any other file.
     if path.suffix.lower() != ".json" or is_task_name(path) or not is_data_name(path.name):
-        raise UsageMistake(f"{path}: expected a file NAME.json that is no task and no suite")
+        raise UsageMistake(f"{path}: expected a file NAME.json that is not a task or suite file")
     if path.exists() and not holds_baseline(path):
-        raise UsageMistake(f"{path}: there is such a file, and it is no baseline: nothing was written")
+        raise UsageMistake(f"{path}: this file exists and is not a baseline: nothing was written")
     return path
 
 
@@ -411,7 +416,7 @@ def _change_lines(change: BaselineChange, verbose: bool) -> Iterator[str]:
     changed = f"{pluralize(len(change.changed), 'task')} changed"
     head = ", ".join([changed, *(f"{len(names)} {word}" for names, word in counts if names)])
     as_before = change.tasks - len(change.changed) - len(change.added)
-    yield f"{change.file}: written: {head}, {as_before} as before"
+    yield f"{change.file}: written: {head}, {as_before} unchanged"
     rows = [
         *(f"  {each.name}  {_change_text(each)}" for each in change.changed),
         *(f"  {each.name}  added: {_scores_text(each.after)}" for each in change.added),
@@ -424,7 +429,7 @@ def _change_lines(change: BaselineChange, verbose: bool) -> Iterator[str]:
 def _change_text(change: BaselineTask) -> str:
     before, after = _scores_text(change.before), _scores_text(change.after)
     results = f"{before} -> {after}" if before != after else after
-    differs = f"  (not what it was: {', '.join(change.differs)})" if change.differs else ""
+    differs = f"  (changed: {', '.join(change.differs)})" if change.differs else ""
     return f"{results}{differs}"
 
 

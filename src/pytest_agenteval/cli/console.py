@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from pytest_agenteval.store.run_reader import Run
 
 RUNS_FOLDER = ".agenteval/runs"
-RESULTS_HELP = f"the folder that keeps runs (default: {RUNS_FOLDER}, here or above in the repository)"
+RESULTS_HELP = f"the folder of stored runs (default: {RUNS_FOLDER}, here or above in the repository)"
 # Explains, below a verb's options, how a run can be named.
-RUN_HELP = "RUN is a run's folder, its name or how that begins, latest, or MODEL@YYYYMMDD."
+RUN_HELP = "RUN is a run's folder, its name or the beginning of it, latest, or MODEL@YYYYMMDD."
 
-MODEL_HELP = "this model's trials only"
-VARIANT_HELP = "this prompt variant's trials only"
-AGAIN_HELP = "; may be given again"
+MODEL_HELP = "only trials of this model"
+VARIANT_HELP = "only trials of this prompt variant"
+AGAIN_HELP = "; may be repeated"
 
 # What a user writes instead of a file's name.
 STDOUT = "-"
@@ -104,11 +104,11 @@ def positive_seconds(text: str) -> float:
 def add_side_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that choose what of runs is put beside each other."""
     add = parser.add_argument
-    add("--models", metavar="A,B", help="put these models beside each other")
+    add("--models", metavar="A,B", help="compare these models")
     add(
         "--variants",
         metavar="A,B",
-        help="put these prompt variants beside each other (base: the agent's own)",
+        help="compare these prompt variants (base: the agent's own)",
     )
 
 
@@ -124,7 +124,7 @@ def name_list(text: str | None, flag: str) -> tuple[str, ...]:
 
 def add_json_option(parser: argparse._ActionsContainer) -> None:
     """Declare ``--json FILE``: what the verb prints, as one document for programs."""
-    parser.add_argument("--json", metavar="FILE", help="write it all as JSON (- for the standard output)")
+    parser.add_argument("--json", metavar="FILE", help="write everything as JSON (- for standard output)")
 
 
 def write_document(file: str, document: Document | Mapping[str, Any]) -> None:

@@ -52,12 +52,10 @@ LAST_RUNS = 10
 ALIKE = {**MUST_EQUAL, **MAY_DIFFER}
 
 _agent_digests = attrgetter(*(f"digests.{name}" for name in ALIKE))
-ONE_IN_100 = "1 in 100: the floor that one in 100 runs in which nothing changed is below"
-ALL_ALIKE = (
-    "no task's trials differ yet: an agent that always does the same has the same figures in every run"
-)
+ONE_IN_100 = "1 in 100: a floor that 1 of 100 runs misses although nothing changed"
+ALL_ALIKE = "the trials of each task are all alike: such an agent has the same figures in every run"
 NO_TRIALS = "none of its trials has a score"
-UNKNOWN = "one trial of a task does not show how trials scatter: run the suite twice, or with --repetitions 3"
+UNKNOWN = "one trial of a task does not show how trials vary: run the suite twice, or with --repetitions 3"
 
 
 class CheckedFloor(FrozenValue, frozen=True):
@@ -123,16 +121,16 @@ class GateCheckDocument(Document, frozen=True, kw_only=True):
 
 def gate_check_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "A floor in a gate (score, buckets, pass_hat_k) also fails runs in which nothing changed, as trials "
-        "scatter. This says how often, for each suite of the newest run, and which floor fails 1 in 100. "
-        "Trials of earlier runs count where task, graders, prompt, settings, tools, code and model are the "
-        "same. The gate is that of suite.yaml, or of the run where suite.yaml has no floor."
+        "Trials vary, so a floor in a gate (score, buckets, pass_hat_k) also fails runs in which nothing "
+        "changed. For each suite of the newest run this prints how often, and the floor that fails 1 run in "
+        "100. Trials of earlier runs count if task, graders, prompt, settings, tools, code and model are the "
+        "same. Floors come from suite.yaml, or from the run if suite.yaml has none."
     )
     parser.epilog = RUN_HELP
     add = parser.add_argument
-    add("run", nargs="*", metavar="RUN", help=f"these runs only (default: the newest {LAST_RUNS} of its suites)")  # fmt: skip  # noqa: E501
+    add("run", nargs="*", metavar="RUN", help=f"only these runs (default: the newest {LAST_RUNS} of its suites)")  # fmt: skip  # noqa: E501
     add("--last", type=positive_int, default=LAST_RUNS, metavar="N", help=f"how many runs (default: {LAST_RUNS})")  # fmt: skip  # noqa: E501
-    add("--repetitions", type=positive_int, metavar="N", help="of the runs to be judged (default: as in the newest)")  # fmt: skip  # noqa: E501
+    add("--repetitions", type=positive_int, metavar="N", help="repetitions of future runs (default: as in the newest run)")  # fmt: skip  # noqa: E501
     add_json_option(parser)
     add_results_option(parser)
 
@@ -307,7 +305,7 @@ def _suite_table(suite: CheckedSuite) -> ReportTable:
 def _suite_notes(suite: CheckedSuite) -> Iterator[TableNote]:
     known = [floor.one_in_100 for floor in suite.floors if floor.one_in_100 is not None]
     if suite.gate and known:
-        yield TableNote("misses it: the share of runs in which nothing changed that is below this floor")
+        yield TableNote("misses it: the share of runs below this floor although nothing changed")
     yield TableNote(ONE_IN_100 if known else UNKNOWN if suite.trials else NO_TRIALS)
     if known and not suite.varied:
         yield TableNote(ALL_ALIKE)
@@ -323,4 +321,4 @@ def _suite_notes(suite: CheckedSuite) -> Iterator[TableNote]:
             differ = ", ".join(run.differ)
             yield TableNote(f"{pluralize(run.others, 'trial')} of {run.run} not counted: another {differ}")
     if suite.drifted:
-        yield TableNote(f"{suite.drifted}: that comes on top of these figures")
+        yield TableNote(f"{suite.drifted}: this is not part of these figures")

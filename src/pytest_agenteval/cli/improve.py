@@ -44,21 +44,21 @@ def improve_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add = parser.add_argument
     add("suite", nargs="?", metavar="SUITE", help="a suite's name, its folder or file")
-    add("--coding-agent", metavar="COMMAND", help="what changes the prompts: any command, run by a shell in a checkout, with feedback on its standard input")  # fmt: skip  # noqa: E501
+    add("--coding-agent", metavar="COMMAND", help="the command that changes the prompts; it runs in a checkout, with the feedback on standard input")  # fmt: skip  # noqa: E501
     add("--prompts", nargs="+", action="extend", metavar="GLOB", help="the files that it may change")
-    add("--focus", action="append", metavar="BUCKET", help="the bucket that is to rise; may be given again (default: the worst)")  # fmt: skip  # noqa: E501
-    add("--rounds", type=positive_int, metavar="N", help=f"rounds at most (default: {ROUNDS})")
-    add("--repetitions", type=positive_int, metavar="N", help=f"trials of each task and side (default: {REPETITIONS})")  # fmt: skip  # noqa: E501
-    add("--max-rounds", type=positive_int, metavar="N", help="rounds that no --continue goes beyond")
+    add("--focus", action="append", metavar="BUCKET", help="the bucket to improve; may be repeated (default: the worst)")  # fmt: skip  # noqa: E501
+    add("--rounds", type=positive_int, metavar="N", help=f"the most rounds (default: {ROUNDS})")
+    add("--repetitions", type=positive_int, metavar="N", help=f"trials of each task, old and new (default: {REPETITIONS})")  # fmt: skip  # noqa: E501
+    add("--max-rounds", type=positive_int, metavar="N", help="the most rounds in total, with --continue too")
     add(
         "--max-trials",
         type=positive_int,
         metavar="N",
-        help="trials in all: what would go beyond is not begun",
+        help="the most trials in total; nothing that would exceed it is started",
     )
-    add("--coding-timeout", type=positive_seconds, metavar="SECONDS", help=f"a coding agent that takes longer is ended (default: {CODING_TIMEOUT:.0f})")  # fmt: skip  # noqa: E501
-    add("--run", metavar="RUN", help="a stored run for the first feedback, in the place of a first run")
-    add("--continue", dest="resume", nargs="?", const="latest", metavar="NAME", help="go on where one was interrupted (default: the newest)")  # fmt: skip  # noqa: E501
+    add("--coding-timeout", type=positive_seconds, metavar="SECONDS", help=f"stop a coding agent that takes longer (default: {CODING_TIMEOUT:.0f})")  # fmt: skip  # noqa: E501
+    add("--run", metavar="RUN", help="take the first feedback from this stored run, not from a new run")
+    add("--continue", dest="resume", nargs="?", const="latest", metavar="NAME", help="continue an interrupted improvement (default: the newest)")  # fmt: skip  # noqa: E501
     add_results_option(parser)
     add_json_option(parser)
     parser.set_defaults(pytest_options=())
@@ -93,7 +93,7 @@ def improve(args: argparse.Namespace) -> int:
             progress.lines([f"  look:  {look}", f"  merge: git merge {improvement.branch}"])
         progress.lines([f"  log:   {log.as_posix()}"])
     except KeyboardInterrupt:
-        progress.line(f"interrupted; go on: agenteval improve --continue {improvement.name}")
+        progress.line(f"interrupted; to continue: agenteval improve --continue {improvement.name}")
         return INTERRUPTED
     finally:
         # Also after Ctrl-C or a failure: the document says how far the improvement came.
@@ -110,7 +110,7 @@ def _new_improvement(args: argparse.Namespace) -> Any:
 
     needed = {"SUITE": args.suite, "--coding-agent": args.coding_agent, "--prompts": args.prompts}
     if missing := [name for name, value in needed.items() if not value]:
-        raise UsageMistake(f"expected {', '.join(missing)}; agenteval improve --help says what they are")
+        raise UsageMistake(f"expected {', '.join(missing)}; see agenteval improve --help")
     suite = one_suite(args.suite)
     limits = Limits(
         rounds=args.rounds or ROUNDS,
@@ -146,7 +146,7 @@ def _resumed_improvement(args: argparse.Namespace) -> Any:
         "--": args.pytest_options,
     }
     if anew := [name for name, value in fixed.items() if value]:
-        raise UsageMistake(f"--continue: {', '.join(anew)} stands as it was said when the improvement began")
+        raise UsageMistake(f"--continue: {', '.join(anew)} cannot change after the improvement has started")
     repository, folder, improvement = find_interrupted(Path.cwd(), args.resume)
     names = ("rounds", "max_rounds", "max_trials", "coding_timeout")
     # Limits that are not given again stay as they were.
@@ -161,18 +161,20 @@ def feedback_arguments(parser: argparse.ArgumentParser) -> None:
     add("run", nargs="?", default=LATEST, metavar="RUN", help="the run (default: latest)")
     add("-o", "--output", metavar="DIR", help="the folder for feedback.md and feedback.json (default: print the Markdown)")  # fmt: skip  # noqa: E501
     add("--suite", default="", metavar="SUITE", help="only this suite")
-    add(
-        "--bucket", action="append", default=[], metavar="BUCKET", help="only this bucket; may be given again"
-    )
-    add("--grader", default="", metavar="GRADER", help="only trials that this grader did not pass")
-    add("--trials", type=positive_int, default=TRIALS, metavar="N", help=f"the most failing trials of a bucket ({TRIALS})")  # fmt: skip  # noqa: E501
+    add("--bucket", action="append", default=[], metavar="BUCKET", help="only this bucket; may be repeated")
+    add("--grader", default="", metavar="GRADER", help="only trials that did not pass this grader")
+    add("--trials", type=positive_int, default=TRIALS, metavar="N", help=f"the most failing trials to show for a bucket ({TRIALS})")  # fmt: skip  # noqa: E501
     add("--model", metavar="MODEL", help="the model, where the run has several")
     add("--variant", metavar="NAME", help="the prompt variant, where the run has several (base: the agent's)")
-    add("--prompts", action="append", default=[], metavar="GLOB", help="the prompt files; may be given again (default: those that suites name, and those beside the agent's module)")  # fmt: skip  # noqa: E501
-    add("--budget", type=positive_int, default=BUDGET, metavar="TOKENS", help=f"the most tokens of the Markdown ({BUDGET})")  # fmt: skip  # noqa: E501
-    add("--guide", metavar="FILE", help="your own page on writing prompts, in place of ours")
-    add("--template", metavar="FILE", help="your own jinja template of the Markdown, in place of ours")
-    add("--log", metavar="FILE", help="the log.json of agenteval improve: what earlier rounds tried")
+    add("--prompts", action="append", default=[], metavar="GLOB", help="the prompt files; may be repeated (default: those named by suites, and those beside the agent's module)")  # fmt: skip  # noqa: E501
+    add("--budget", type=positive_int, default=BUDGET, metavar="TOKENS", help=f"the most tokens in the Markdown ({BUDGET})")  # fmt: skip  # noqa: E501
+    add("--guide", metavar="FILE", help="your own page on writing prompts, instead of the built-in one")
+    add(
+        "--template",
+        metavar="FILE",
+        help="your own jinja template for the Markdown, instead of the built-in one",
+    )
+    add("--log", metavar="FILE", help="the log.json of agenteval improve, to show what earlier rounds tried")
     add_json_option(parser)
     add_results_option(parser)
 

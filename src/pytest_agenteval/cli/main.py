@@ -20,29 +20,29 @@ from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 VERBS: Mapping[str, str] = {
     "init": "write a first suite that passes at once, or copy a shipped one",
-    "validate": "say everything that is wrong with task files",
+    "validate": "check task files and list every problem in them",
     "schema": "print a JSON Schema",
-    "runs": "list the runs that are kept, newest first",
-    "show": "one trial: why it ended so, what was said, called and changed",
-    "import": "bring in another benchmark's suite and runs, from your copy",
-    "view": "runs in the browser: listed, compared, followed while they go on",
-    "report": "stored runs as tables, side by side, or as a benchmark's files",
-    "sql": "ask stored runs in SQL: trials, grades, calls, messages",
-    "merge": "join runs of shards, or of several machines, into one",
-    "cassettes": "rewrite recordings that an earlier version made",
-    "compare": "two runs: is the new one better, worse, or can nobody tell?",
-    "baseline": "keep a run as the file that later runs are compared with",
-    "gate-check": "how often a gate's floors fail a run in which nothing changed",
-    "trend": "a suite over its last runs, and tasks that they make suspect",
-    "calibrate": "start pytest on labels: do judges agree with them?",
-    "review": "score a run's trials yourself: labels to calibrate judges with",
-    "guide": "rules for coding agents that work on evals, for AGENTS.md",
-    "leaks": "where prompts hold what tasks ask and expect",
-    "promote": "buckets that always passed: from now on a miss fails",
-    "demote": "take a promotion back",
-    "feedback": "what a run teaches whoever changes the prompts",
+    "runs": "list stored runs, newest first",
+    "show": "show a trial: its grades, messages, tool calls and file changes",
+    "import": "import another benchmark's suite and runs from your copy",
+    "view": "show runs in the browser, also while they are running",
+    "report": "print stored runs as tables, side by side, or write report files",
+    "sql": "query stored runs with SQL: trials, grades, calls, messages",
+    "merge": "merge the runs of several shards or machines into one",
+    "cassettes": "update recordings made by an earlier version",
+    "compare": "compare two runs: is the new one better or worse?",
+    "baseline": "save a run as a baseline file that later runs are compared with",
+    "gate-check": "estimate how often a gate fails a run in which nothing changed",
+    "trend": "show a suite's scores over its last runs, and tasks to check",
+    "calibrate": "measure how well judges agree with labels (starts pytest)",
+    "review": "score a run's trials yourself, to get labels for calibrate",
+    "guide": "print rules for coding agents that work on evals (AGENTS.md)",
+    "leaks": "find inputs and expected values of tasks in prompts",
+    "promote": "make a miss a failure in buckets that always passed",
+    "demote": "undo a promotion",
+    "feedback": "summarize a run's failures for whoever changes the prompts",
     "improve": "let a coding agent change prompts; held-out tasks confirm it",
-    "audit": "do tasks and their graders see what is wrong?",
+    "audit": "check that graders accept references and catch planted mistakes",
 }
 
 # Verbs that share another verb's module.
@@ -61,9 +61,9 @@ MODULES: Mapping[str, str] = {
 
 # Verbs without ``--json``, and why.
 WITHOUT_JSON: Mapping[str, str] = {
-    "view": "it serves pages; `agenteval runs` and `report` have documents",
-    "schema": "what it prints is JSON",
-    "cassettes": "it changes files, and prints a line for each",
+    "view": "it serves pages; use `agenteval runs --json` or `agenteval report --json`",
+    "schema": "its output is JSON already",
+    "cassettes": "it changes files and prints one line for each",
 }
 
 # The exit status that shells report for a command that Ctrl-C ended.
@@ -146,7 +146,7 @@ def _refuse_unknown_verb(argv: Sequence[str]) -> None:
 
 def _verbs_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="agenteval", description="Look at tasks and runs; pytest runs them."
+        prog="agenteval", description="Check tasks, and read and compare runs. pytest runs the tasks."
     )
     # The list of verbs keeps its line ends.
     parser.formatter_class = argparse.RawDescriptionHelpFormatter

@@ -73,17 +73,21 @@ class MergeDocument(Document, frozen=True, kw_only=True):
 
 def merge_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    below = "A folder that is no run stands for all runs below it, as of downloaded artifacts."
+    below = "A folder that is not a run stands for all runs below it, such as downloaded artifacts."
     parser.epilog = f"{RUN_HELP} {below}"
-    add("runs", nargs="+", metavar="RUN", help="the runs that are joined; none of them is changed")
+    add("runs", nargs="+", metavar="RUN", help="the runs to merge; they are not changed")
     add("--into", default="", metavar="NAME", help="the new run's name (default: when it began, with its models)")  # fmt: skip  # noqa: E501
-    add("--partial", action="store_true", help="join what is there where a shard is missing or did not end")
-    add("--baseline", default="", metavar="RUN", help="compare with this run, or baseline's file (default: what the shards were told)")  # fmt: skip  # noqa: E501
-    add("--junit", nargs="+", default=[], metavar="FILE", help="write the first of these JUnit files from all others, those of the runs")  # fmt: skip  # noqa: E501
-    add("-o", "--output", action="append", default=[], metavar="FILE", help="write a report file, as agenteval report does; may be given again")  # fmt: skip  # noqa: E501
-    add("--comment", default="", metavar="FILE", help="write it as a pull request's comment")
-    add("-v", "--verbose", action="count", default=0, help="every bucket, every miss at length")
-    add("-q", "--quiet", action="count", default=0, help="suites, and what makes figures doubtful")
+    add(
+        "--partial",
+        action="store_true",
+        help="merge the existing trials if a shard is missing or did not end",
+    )
+    add("--baseline", default="", metavar="RUN", help="compare with this run or baseline file (default: the shards' baseline)")  # fmt: skip  # noqa: E501
+    add("--junit", nargs="+", default=[], metavar="FILE", help="write the first JUnit file from the others, which are those of the runs")  # fmt: skip  # noqa: E501
+    add("-o", "--output", action="append", default=[], metavar="FILE", help="write a report file, as agenteval report does; may be repeated")  # fmt: skip  # noqa: E501
+    add("--comment", default="", metavar="FILE", help="write a pull request comment")
+    add("-v", "--verbose", action="count", default=0, help="list every bucket, and every miss in full")
+    add("-q", "--quiet", action="count", default=0, help="print only suites and warnings")
     add_json_option(parser)
     add_results_option(parser)
 
@@ -106,11 +110,13 @@ def merge(args: argparse.Namespace) -> int:
     junit = [read_junit(Path(file)) for file in args.junit[1:]]
     parts = find_parts(args.runs, results)
     if found := list(obstacles(parts.runs)):
-        raise UsageMistake("\n".join(["these runs are not joined:", *indented_lines(found, MOST_OBSTACLES)]))
+        raise UsageMistake(
+            "\n".join(["these runs cannot be merged:", *indented_lines(found, MOST_OBSTACLES)])
+        )
     missing = tuple(gaps(parts.runs))
     if missing and not args.partial:
-        hint = "--agent-resume=RUN goes on with a run; --partial joins what is there"
-        raise UsageMistake("\n".join(["not all is here:", *(f"  {line}" for line in missing), hint]))
+        hint = "--agent-resume=RUN completes a run; --partial merges what exists"
+        raise UsageMistake("\n".join(["incomplete:", *(f"  {line}" for line in missing), hint]))
     baseline = _find_baseline(parts.runs, args.baseline, results)
     # Until the run is whole, ``latest`` has to lead to the run before.
     with keeping_latest(results):
@@ -133,7 +139,7 @@ def merge(args: argparse.Namespace) -> int:
     replace_link(results / LATEST, folder.name)
     run = load_run(folder)
     for repeated in parts.repeated:
-        print(f"{repeated.name}: left out, for another of these runs has all of it", file=sys.stderr)
+        print(f"{repeated.name}: left out, as another of these runs contains all of it", file=sys.stderr)
     _write_reports(run, verdict, baseline, junit, args)
     document = MergeDocument(
         run=run.name,
@@ -165,7 +171,7 @@ def _find_baseline(runs: Sequence[Run], named: str, results: Path) -> Path | Non
     except UsageMistake as mistake:
         if named:
             raise UsageMistake(f"--baseline: {mistake}") from None
-        raise UsageMistake(f"the shards' baseline: {mistake}; --baseline names another place") from None
+        raise UsageMistake(f"the shards' baseline: {mistake}; name another with --baseline") from None
     return path
 
 

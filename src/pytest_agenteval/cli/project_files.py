@@ -41,7 +41,7 @@ class GuidePage(Document, frozen=True, kw_only=True):
 
 
 def guide_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Print the page; `agenteval guide >> AGENTS.md` puts it where coding agents look."
+    parser.description = "Print the page; `agenteval guide >> AGENTS.md` adds it where coding agents look."
     add_json_option(parser)
 
 

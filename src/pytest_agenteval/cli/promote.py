@@ -64,15 +64,15 @@ MOST_NAMES = 3
 
 def promote_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Buckets of capability suites of which every trial passed in the last mature runs become regression: "
+        "Buckets of capability suites whose trials all passed in the last mature runs become regression: "
         "from then on a miss fails. A mature run ended all of its planned trials, none of them errored, and "
         "left out no task of split dev. Shows the change of _promoted.yaml, beside suite.yaml; --write makes "
         "it."
     )
     add = parser.add_argument
     add("suite", nargs="?", metavar="SUITE", help="its name, folder or file (default: all below this folder)")
-    add("--tasks", action="store_true", help="single tasks of the other buckets too")
-    _add_run_arguments(parser, "how many mature runs have to have passed")
+    add("--tasks", action="store_true", help="promote single tasks of the other buckets too")
+    _add_run_arguments(parser, "how many mature runs must have passed")
 
 
 def demote_arguments(parser: argparse.ArgumentParser) -> None:
@@ -88,7 +88,7 @@ def demote_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_run_arguments(parser: argparse.ArgumentParser, runs: str) -> None:
     add = parser.add_argument
     add("--runs", type=positive_int, default=5, metavar="N", help=f"{runs} (default: 5)")
-    add("--model", default="", metavar="MODEL", help=f"{MODEL_HELP}; offline ones count if named")
+    add("--model", default="", metavar="MODEL", help=f"{MODEL_HELP}; offline models count only if named")
     add("--write", action="store_true", help="change _promoted.yaml (default: show the change)")
     add_json_option(parser)
     add_results_option(parser)
@@ -204,7 +204,7 @@ def _demotion(files: Sequence[SuiteFile], names: Sequence[str], write: bool) -> 
             if name in names:
                 line = document.line_of(("regression", kind, at))
                 place = f"{short_path(file.path)}:{line}"
-                raise UsageMistake(f"{place}: {name!r} is promoted by the suite itself: take it out there")
+                raise UsageMistake(f"{place}: {name!r} is promoted by the suite itself: remove it there")
     narrower = Regression(
         buckets=tuple(name for name in beside.buckets if name not in names),
         tasks=tuple(name for name in beside.tasks if name not in names),
@@ -239,7 +239,7 @@ def _not_promoted(files: Sequence[SuiteFile], name: str) -> str:
         for task in todays_tasks(file):
             if task.id == name and task.bucket in file.suite.regression.buckets:
                 return f"{name} is promoted with its bucket: agenteval demote {file.suite.name} {task.bucket}"
-    listed = f"promoted are: {', '.join(known)}" if known else "nothing is promoted"
+    listed = f"promoted: {', '.join(known)}" if known else "nothing is promoted"
     return f"{name!r} is not promoted; {did_you_mean(name, known) or listed}"
 
 
@@ -261,7 +261,7 @@ def _lapsed(file: SuiteFile, args: argparse.Namespace) -> SuiteDemotion:
 
 def _promotion_lines(suite: SuitePromotion, args: argparse.Namespace) -> Iterator[str]:
     if suite.kind != "capability":
-        yield f"{suite.suite}: of kind {suite.kind}, where every miss fails: nothing to promote"
+        yield f"{suite.suite}: of kind {suite.kind}, where every miss fails already: nothing to promote"
         return
     whose = f" with {', '.join(suite.models) or args.model or 'a model that is not offline'}"
     titles = f": {', '.join(suite.runs)}" if suite.runs else ""
@@ -270,7 +270,7 @@ def _promotion_lines(suite: SuitePromotion, args: argparse.Namespace) -> Iterato
         yield f"  not counted: {run.run}: {run.why}"
     if suite.offline_models:
         offline = ", ".join(suite.offline_models)
-        yield f"  not counted: offline models ({offline}); --model=NAME counts one"
+        yield f"  not counted: offline models ({offline}); add --model=NAME to count one"
     if not (suite.buckets or suite.tasks):
         yield f"{suite.suite}: nothing to promote"
     for ready in suite.groups:
@@ -279,9 +279,7 @@ def _promotion_lines(suite: SuitePromotion, args: argparse.Namespace) -> Iterato
             if ready.tasks + ready.held_out > 1:
                 more = f" and {ready.held_out} held out" if ready.held_out else ""
                 size = f" ({pluralize(ready.tasks, 'task')}{more})"
-            unproven = (
-                f", {ready.unproven} of them without what only a judge decides" if ready.unproven else ""
-            )
+            unproven = f", {ready.unproven} of them without a judge's grade" if ready.unproven else ""
             yield f"  {ready.name}{size}: {pluralize(ready.trials, 'trial')} passed{unproven}"
     if (misses := suite.null_misses) is not None:
         which = "this task" if misses.tasks == 1 else f"these {misses.tasks} tasks"
@@ -302,7 +300,7 @@ def _promotion_lines(suite: SuitePromotion, args: argparse.Namespace) -> Iterato
 
 def _null_miss_text(misses: NullMisses) -> str:
     if misses.chance is None:
-        return "one trial each does not show how often they miss by chance"
+        return "one trial each is too few to estimate how often they miss by chance"
     return f"a run in which nothing changed fails about {percent_text(misses.chance)} of the time"
 
 
@@ -331,14 +329,14 @@ def _lapse_lines(suite: SuiteDemotion) -> Iterator[str]:
     if suite.lapses:
         few = len(suite.lapses) <= MOST_NAMES
         names = [each.name for each in suite.lapses] if few else ["NAME", "..."]
-        yield f"{shlex.join(['agenteval', 'demote', suite.suite, *names, '--write'])} moves them back"
+        yield f"{shlex.join(['agenteval', 'demote', suite.suite, *names, '--write'])} makes them capability"
     else:
         which = ", ".join(suite.promoted)
         runs = pluralize(len(suite.runs), "run")
         missed = f"no trial missed in the last {runs}" if suite.runs else "no runs yet"
         if suite.offline_models and not suite.runs:
             offline = ", ".join(suite.offline_models)
-            missed = f"offline models ({offline}) not counted; --model=NAME counts one"
+            missed = f"offline models ({offline}) not counted; add --model=NAME to count one"
         yield from wrapped(f"{suite.suite}: {which}: {missed}")
 
 

@@ -138,20 +138,20 @@ def _scorecard_lines(boards: Sequence[Leaderboard], width: int, verbosity: int) 
 def report_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     parser.epilog = RUN_HELP
-    add("runs", nargs="+", metavar="RUN", help="a run; several are put side by side")
-    add("-v", "--verbose", action="count", default=0, help="every bucket, every miss at length")
-    add("-q", "--quiet", action="count", default=0, help="suites, and what makes figures doubtful")
+    add("runs", nargs="+", metavar="RUN", help="a run; several runs are shown side by side")
+    add("-v", "--verbose", action="count", default=0, help="list every bucket, and every miss in full")
+    add("-q", "--quiet", action="count", default=0, help="print only suites and warnings")
     add_json_option(parser)
-    add("--markdown", metavar="FILE", help="write it as Markdown (- for the standard output)")
+    add("--markdown", metavar="FILE", help="write it as Markdown (- for standard output)")
     # Which formats and options there are depends on the installed benchmarks.
     registry = installed_registry()
     add(
         "--as",
         dest="format",
         choices=registry.report_formats,
-        help="write or send trials in another format, or as a benchmark does",
+        help="write or send trials in another format",
     )
-    add("-o", "--output", action="append", default=[], metavar="FILE", help=f"write a report file; may be given again. By its ending: {', '.join(FILE_KINDS)}. With --as: the folder to write into")  # fmt: skip  # noqa: E501
+    add("-o", "--output", action="append", default=[], metavar="FILE", help=f"write a report file; may be repeated. By its ending: {', '.join(FILE_KINDS)}. With --as: the folder to write into")  # fmt: skip  # noqa: E501
     add_side_options(parser)
     add("--rows", choices=list(ROW_KINDS), metavar="ROWS", help=f"rows of .csv and .parquet: {', '.join(ROW_KINDS)} (default: trials)")  # fmt: skip  # noqa: E501
     add_results_option(parser)
@@ -195,11 +195,11 @@ def report(args: argparse.Namespace) -> int:
     if args.format is not None:
         # One folder to write into, or none where the format sends trials elsewhere.
         if len(args.output) > 1 or not (args.output or args.format in args.registry.sending_report_formats):
-            raise UsageMistake("--as NAME takes one -o DIR: as whose files, and where to")
+            raise UsageMistake("--as NAME needs one -o DIR: the folder to write into")
         if args.json or args.markdown or args.rows:
             raise UsageMistake("--as NAME writes files of its own: leave out --json, --markdown and --rows")
     if args.json == args.markdown == STDOUT:
-        raise UsageMistake("--json - and --markdown - would mix on the standard output: write one to a file")
+        raise UsageMistake("--json - and --markdown - both write to standard output: write one to a file")
     scorecards = [_with_settings(scorecard, args) for scorecard in args.registry.scorecards()]
     # One run may have been named twice, as latest and by its name.
     folders = dict.fromkeys(find_named_run(Path(args.results), name).resolve() for name in args.runs)
@@ -258,7 +258,7 @@ def _write_reports(
     for path in paths:
         check_report_path(path)
     if args.rows and not any(path.suffix.lower() in ROW_FILES for path in paths):
-        raise UsageMistake(f"--rows {args.rows} belongs to -o FILE that ends in {' or '.join(ROW_FILES)}")
+        raise UsageMistake(f"--rows {args.rows} needs -o FILE that ends in {' or '.join(ROW_FILES)}")
     source = replace(report_source(runs, scorecards, *_named_sides(args)), rows=args.rows or "trials")
     # Rows and JUnit files hold no scorecards.
     has_boards = args.json or args.markdown or not all(path.suffix.lower() in NO_BOARDS for path in paths)
@@ -321,7 +321,7 @@ TRANSCRIPT_LOST = 2
 MOST_LOOKED_AT = 10
 
 TRIAL = (
-    "TRIAL is a trial as reports name it, suite/task[model-1], or a part of that; pytest's item id; worst "
+    "TRIAL is a trial's name in reports, suite/task[model-1], or a part of it; pytest's item id; worst "
     "(one trial), or missed, failed, errored, passed, limited (all of them, worst first). RUN:worst and the "
     "like name another run than the latest."
 )
@@ -334,19 +334,19 @@ def show_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     parser.epilog = f"{TRIAL} {RUN_HELP}"
     add("trial", nargs="?", default=WORST, metavar="TRIAL", help="which trial, or trials (default: worst)")
-    add("--run", metavar="RUN", help="the run that it is looked up in (default: latest)")
-    add("--diff", metavar="RUN", help="the same trial of that run beside it, differences first")
+    add("--run", metavar="RUN", help="the run to look in (default: latest)")
+    add("--diff", metavar="RUN", help="compare with the same trial of that run")
     add_side_options(parser)
-    add("--full", action="store_true", help="fold nothing and cut nothing")
+    add("--full", action="store_true", help="print everything in full")
     add(
         "--new",
         action="store_true",
-        help="of worst, missed and the like: only trials nobody has looked at",
+        help="only trials that are not marked as looked at",
     )
-    add("--looked-at", action="store_true", help="mark the trial, or all trials that are meant, as looked at")
-    add("--note", metavar="TEXT", help="mark it so, with a comment; an empty text takes both away")
+    add("--looked-at", action="store_true", help="mark the chosen trials as looked at")
+    add("--note", metavar="TEXT", help="mark them with a comment; an empty text removes comment and mark")
     add_json_option(parser)
-    add("--no-pager", action="store_true", help="print it all, also on a terminal")
+    add("--no-pager", action="store_true", help="print without a pager")
     add_results_option(parser)
 
 
@@ -354,13 +354,13 @@ def show(args: argparse.Namespace) -> int:
     """Show the trials that are meant; 2 where a transcript is lost and only its journal entry is shown."""
     query = parse_query(args.trial)
     if query.run and args.run:
-        raise UsageMistake(f"{args.trial} names a run, and so does --run {args.run}: leave one of them out")
+        raise UsageMistake(f"{args.trial} names a run, and so does --run {args.run}: remove one of them")
     results, named = Path(args.results), query.run or args.run
     if not named and args.trial != WORST and not list_runs(results):
         raise UsageMistake(f"there is no trial {args.trial!r}: there are no runs yet in {results}")
     compares = [f"--{name}" for name in ("diff", "models", "variants") if getattr(args, name)]
     if compares and (args.looked_at or args.note is not None):
-        raise UsageMistake(f"{compares[0]} shows two trials: leave it out where you write a note on one")
+        raise UsageMistake(f"{compares[0]} shows two trials: remove it to write a note on one")
     run = _load_for(query, find_named_run(results, named or LATEST))
     if compares:
         return _show_pairs(run, query, args)

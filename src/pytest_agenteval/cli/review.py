@@ -78,16 +78,16 @@ def review_arguments(parser: argparse.ArgumentParser) -> None:
     add("--rubric", default="", metavar="R", help="a rubric that graders of the run use, a registered one, or a .jinja file (default: the only one that they use)")  # fmt: skip  # noqa: E501
     for name in FILTERS:
         add(f"--{name}", action="append", default=[], metavar="NAME", help=f"only this {name}, or those that a pattern with * matches; may be repeated")  # fmt: skip  # noqa: E501
-    add("--only", default="", metavar="WORDS", help="only trials that are one of these, with commas between: passed, missed, failed, errored, limited, undecided")  # fmt: skip  # noqa: E501
-    add("--split", choices=SPLITS, default="dev", help="of which tasks (default: dev; held-out ones stay unseen)")  # fmt: skip  # noqa: E501
-    add("--sample", type=int, metavar="N", help="so many of them, drawn by the seed")
-    add("--seed", type=int, default=0, metavar="N", help="what the order is shuffled by (default: 0)")
-    add("--scale", type=float, nargs=2, metavar=("LOW", "HIGH"), help="the numbers to type (default: the rubric's own scale)")  # fmt: skip  # noqa: E501
-    add("--labeller", default="", metavar="NAME", help="who labels: each has a file of their own")
+    add("--only", default="", metavar="WORDS", help="only trials of these kinds, comma-separated: passed, missed, failed, errored, limited, undecided")  # fmt: skip  # noqa: E501
+    add("--split", choices=SPLITS, default="dev", help="tasks of this split (default: dev, which hides held-out tasks)")  # fmt: skip  # noqa: E501
+    add("--sample", type=int, metavar="N", help="only N trials, drawn with the seed")
+    add("--seed", type=int, default=0, metavar="N", help="the seed of the order (default: 0)")
+    add("--scale", type=float, nargs=2, metavar=("LOW", "HIGH"), help="the lowest and highest score (default: the rubric's scale)")  # fmt: skip  # noqa: E501
+    add("--labeller", default="", metavar="NAME", help="your name: each labeller gets a file")
     add("--blind", action=argparse.BooleanOptionalAction, default=True, help="hide judges' scores and models until a trial is scored (default)")  # fmt: skip  # noqa: E501
     add("-o", "--output", metavar="FILE", help="the file of labels, .jsonl (default: labels/RUBRIC.jsonl in the suite's folder)")  # fmt: skip  # noqa: E501
     add_json_option(parser)
-    add("--no-pager", action="store_true", help="print it all, also on a terminal")
+    add("--no-pager", action="store_true", help="print without a pager")
     add_results_option(parser)
 
 
@@ -99,7 +99,7 @@ def review(args: argparse.Namespace) -> int:
         raise UsageMistake("--scale: expected two numbers, the lower one first")
     # The name becomes a part of a file's name, which has to be valid on Windows too.
     if {*args.labeller} & {*'/\\:*?"<>|'}:
-        raise UsageMistake(f"--labeller {args.labeller}: expected a name that files may have")
+        raise UsageMistake(f"--labeller {args.labeller}: expected a name that can be part of a file name")
     words = [word for word in args.only.split(",") if word]
     for word in words:
         if word not in ENDING_WORDS:
@@ -131,11 +131,11 @@ def _hold_review(run: Run, args: argparse.Namespace, words: Sequence[str]) -> tu
     name = f"{pool.rubric.name}{f'.{args.labeller}' if args.labeller else ''}.jsonl"
     path = Path(args.output) if args.output else folder / "labels" / name
     labels = LabelFile(path, pool.rubric, scale, args.labeller)
-    sitting = Review(pool.rubric, trials, labels, run, args.blind)
+    labelling = Review(pool.rubric, trials, labels, run, args.blind)
     command = calibrate_command(path, pool.rubric, args.rubric, folder, tasks)
-    _print_plain(opening_lines(summarize(run.name, pool, sitting, labels, command)))
-    status = _ask_labeller(sitting, args) if sitting.left else 0
-    summary = summarize(run.name, pool, sitting, labels, command)
+    _print_plain(opening_lines(summarize(run.name, pool, labelling, labels, command)))
+    status = _ask_labeller(labelling, args) if labelling.left else 0
+    summary = summarize(run.name, pool, labelling, labels, command)
     _print_plain(closing_lines(summary))
     print_unreadable(run.name, run)
     return status, summary
@@ -155,14 +155,14 @@ def _print_plain(lines: Iterable[str]) -> None:
     print_lines(StyledLine(printable(line)) for line in lines)
 
 
-def _ask_labeller(sitting: Review, args: argparse.Namespace) -> int:
-    """Hold the sitting; 130 after Ctrl-C."""
-    # Bytes that cannot be decoded must not end a sitting.
+def _ask_labeller(labelling: Review, args: argparse.Namespace) -> int:
+    """Ask for scores until none is left; 130 after Ctrl-C."""
+    # Bytes that cannot be decoded must not end the review.
     if isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(errors="replace")
     paged = not args.no_pager and args.json != STDOUT
     try:
-        sitting.sit(ReviewDesk(paged))
+        labelling.run(ReviewTerminal(paged))
     except KeyboardInterrupt:
         print()
         return INTERRUPTED
@@ -174,11 +174,11 @@ FOLDED_VALUE, FOLDED_OUTPUT = 10, 40
 MOST_NAME, MOST_SAID = 200, 600
 
 KEYS = {
-    "u": "cannot be told",
+    "u": "unknown",
     "n": "note",
     "s": "skip",
     "b": "back",
-    "v": "all that judges are shown",
+    "v": "everything that judges see",
     "o": "the whole conversation",
     "?": "the rubric",
     "q": "quit",
@@ -242,12 +242,12 @@ def verdict_lines(
         text = f"judge {one_line(vote.judge, MOST_NAME)}: {', '.join(scores)}{f': {why}' if why else ''}"
         yield from wrapped_lines(text, width, "dim")
     if not votes:
-        yield StyledLine(f"{INDENT}no judge had scored it", "dim")
+        yield StyledLine(f"{INDENT}no judge scored it", "dim")
     name = one_line(model_label(key.model, key.variant), MOST_NAME)
     yield from wrapped_lines(f"model {name}, {one_line(shown.id, MOST_NAME)}", width, "dim")
 
 
-class ReviewDesk:
+class ReviewTerminal:
     """The terminal, or the pipe, that shows questions and takes answers."""
 
     def __init__(self, paged: bool) -> None:
@@ -282,7 +282,7 @@ class ReviewQuestion(NamedTuple):
 
 
 class Review:
-    """One sitting: the open questions, the current one, and the answers.
+    """One review: the open questions, the current one, and the answers.
 
     ``run`` holds the trials and the notes on them: a trial that is scored or skipped has been looked at. A
     ``blind`` review shows judges, model and comment only when a trial's last dimension is answered.
@@ -328,9 +328,9 @@ class Review:
         if older:
             change_notes(self._run.folder, lambda notes: {**older, **notes})
 
-    def sit(self, desk: ReviewDesk) -> bool:
+    def run(self, terminal: ReviewTerminal) -> bool:
         """Ask until every question is answered (True), or until the person quits or input ends (False)."""
-        desk.show(_key_lines(self._scale, desk.width))
+        terminal.show(_key_lines(self._scale, terminal.width))
         at = self._next(-1)
         while at is not None:
             question = self._questions[at]
@@ -338,24 +338,24 @@ class Review:
             # A trial and its question are shown once, and not again after each key.
             if self._visible is None or self._visible.trial != place:
                 trial = self.trials[place]
-                desk.show(_value_lines(trial, self._rubric, self._title(place), Detail(desk.width)))
+                terminal.show(_value_lines(trial, self._rubric, self._title(place), Detail(terminal.width)))
                 if not self._blind:
-                    self._reveal(desk, place)
+                    self._reveal(terminal, place)
             if self._visible != question:
-                desk.show(_question_lines(self._rubric, dimension, desk.width))
+                terminal.show(_question_lines(self._rubric, dimension, terminal.width))
             self._visible = question
             low, high = self._scale
             scores = self.labels_of(place).scores
             before = scores.get(dimension)
             text = "u" if before is None else f"{before:g}"
             now = f" [{text}]" if dimension in scores else ""
-            answer = desk.ask(printable(f"{dimension}, {low:g} to {high:g}{now}: "))
+            answer = terminal.ask(printable(f"{dimension}, {low:g} to {high:g}{now}: "))
             if answer is None or answer == "q":
                 return False
-            at = self._take(desk, at, answer)
+            at = self._take(terminal, at, answer)
         return True
 
-    def _take(self, desk: ReviewDesk, at: int, answer: str) -> int | None:
+    def _take(self, terminal: ReviewTerminal, at: int, answer: str) -> int | None:
         question = self._questions[at]
         if answer == "s":
             self.skipped.add(question.trial)
@@ -364,30 +364,30 @@ class Review:
             return self._next((question.trial + 1) * len(self._rubric.names) - 1)
         if answer == "b":
             if at == 0:
-                desk.show([StyledLine("this is the first question", "yellow")])
+                terminal.show([StyledLine("this is the first question", "yellow")])
                 return at
             return at - 1
-        # Enter leaves the label of an earlier sitting as it is.
+        # Enter leaves the label of an earlier review as it is.
         if answer == "" and question.dimension in self.labels_of(question.trial).scores:
             return self._next(at)
         if answer in ("n", "v", "o", "?"):
-            trial, whole = self.trials[question.trial], Detail(desk.width, full=True)
+            trial, whole = self.trials[question.trial], Detail(terminal.width, full=True)
             if answer == "n":
-                self._take_note(desk, question.trial)
+                self._take_note(terminal, question.trial)
             elif answer == "v":
-                desk.page(_value_lines(trial, self._rubric, self._title(question.trial), whole))
+                terminal.page(_value_lines(trial, self._rubric, self._title(question.trial), whole))
             elif answer == "?":
-                desk.page(_rubric_lines(self._rubric, Detail(desk.width)))
+                terminal.page(_rubric_lines(self._rubric, Detail(terminal.width)))
             else:
                 record = self._run.trial_if_readable(trial.entry)
                 lost = [StyledLine("the transcript cannot be read", "yellow")]
                 # Without its ending, grades and model, which a blind review must not show.
-                desk.page(conversation_lines(trial_view(record), whole) if record else lost)
+                terminal.page(conversation_lines(trial_view(record), whole) if record else lost)
             return at
         score = _typed_score(answer, self._scale)
         if score is None and answer != "u":
-            desk.show([StyledLine(f"{one_line(answer, 40)!r} is no answer here", "yellow")])
-            desk.show(_key_lines(self._scale, desk.width))
+            terminal.show([StyledLine(f"{one_line(answer, 40)!r} is not an answer here", "yellow")])
+            terminal.show(_key_lines(self._scale, terminal.width))
             return at
         scores = self.labels_of(question.trial).scores
         self._look(question.trial)
@@ -395,15 +395,15 @@ class Review:
         self.labelled[question.trial] = None
         self.skipped.discard(question.trial)
         if self._blind and self._is_done(question.trial):
-            self._reveal(desk, question.trial)
+            self._reveal(terminal, question.trial)
         return self._next(at)
 
-    def _take_note(self, desk: ReviewDesk, place: int) -> None:
+    def _take_note(self, terminal: ReviewTerminal, place: int) -> None:
         before = self.notes[place].comment
         if before and self._blind and not self._is_done(place):
             # It may say what a judge found.
             before = HIDDEN
-        if comment := desk.ask(f"note [{one_line(before, MOST_NAME)}]: " if before else "note: "):
+        if comment := terminal.ask(f"note [{one_line(before, MOST_NAME)}]: " if before else "note: "):
             self._look(place, comment)
             # A line of the file needs a score.
             if scores := self.labels_of(place).scores:
@@ -422,18 +422,18 @@ class Review:
         # On disk before the next question: Ctrl-C loses no answer.
         self._file.write(self.ids[place], trial.values, PersonLabels(scores, self.notes[place].comment))
 
-    def _reveal(self, desk: ReviewDesk, place: int) -> None:
+    def _reveal(self, terminal: ReviewTerminal, place: int) -> None:
         trial = self.trials[place]
         labels = self.labels_of(place)
         whole = self._run.trial_if_readable(trial.entry)
-        desk.show(verdict_lines(whole, trial, labels, self._scale, desk.width))
-        desk.show(note_lines(self.notes[place], trial.entry.attempt, Detail(desk.width)))
+        terminal.show(verdict_lines(whole, trial, labels, self._scale, terminal.width))
+        terminal.show(note_lines(self.notes[place], trial.entry.attempt, Detail(terminal.width)))
 
     def _title(self, place: int) -> str:
         """Name a trial by its task; by its model too where that is not hidden."""
         key = self.trials[place].entry.key
         model = "" if self._blind else f" [{model_label(key.model, key.variant)}]"
-        number = f"{place + 1} of {len(self.trials)}, {self.left} to go"
+        number = f"{place + 1} of {len(self.trials)}, {self.left} left"
         return one_line(f"--- {number}: {key.suite}/{key.task}{model}", MOST_TITLE)
 
     def _next(self, at: int) -> int | None:
@@ -475,7 +475,7 @@ class LabelledTrial(FrozenValue, frozen=True):
 
 
 class ReviewSummary(Document, frozen=True, kw_only=True):
-    """What a person labelled in one sitting, and how much is left.
+    """What a person labelled in one review, and how much is left.
 
     ``scores`` lie on ``scale``. ``left`` counts the chosen trials with an open dimension, ``skipped`` those
     of them that the person passed over; ``left_out`` says how many of the run's trials were never chosen, by
@@ -521,7 +521,7 @@ def summarize(run: str, pool: ReviewPool, review: Review, labels: LabelFile, cal
 
 def opening_lines(summary: ReviewSummary) -> Iterator[str]:
     trials = pluralize(summary.done + summary.left, "trial")
-    yield f"{summary.run}, rubric {summary.rubric}: {trials}, {summary.done} labelled, {summary.left} to go"
+    yield f"{summary.run}, rubric {summary.rubric}: {trials}, {summary.done} labelled, {summary.left} left"
     if summary.left_out:
         reasons = ", ".join(f"{count} {why}" for why, count in summary.left_out.items())
         yield f"left out: {reasons}"
@@ -539,7 +539,7 @@ def closing_lines(summary: ReviewSummary) -> Iterator[str]:
                 f"{each.dimension} alpha {format_figure(each.alpha)} on {each.examples}"
                 for each in dimensions
             )
-            yield f"beside {file}: {', '.join(texts)}"
+            yield f"agreement with {file}: {', '.join(texts)}"
         yield f"next: {summary.calibrate}"
 
 

@@ -59,8 +59,8 @@ MOST_RUNS, TREND_RUNS = 20, 10
 
 def _add_prune_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("removing old runs").add_argument
-    add("--prune", action="store_true", help="say which runs may go: old, not named, without comments, no baseline, not referred to, not going on")  # fmt: skip  # noqa: E501
-    add("--yes", action="store_true", help="with --prune: remove them")
+    add("--prune", action="store_true", help="list runs that may be removed: old, unnamed, without comments, no baseline, not used by others, ended")  # fmt: skip  # noqa: E501
+    add("--yes", action="store_true", help="with --prune: remove these runs")
     add("--keep-days", type=positive_int, default=YOUNG_DAYS, metavar="N", help=f"keep runs of the last N days (default: {YOUNG_DAYS})")  # fmt: skip  # noqa: E501
     add("--keep-newest", type=positive_int, default=NEWEST, metavar="N", help=f"keep the newest N runs (default: {NEWEST})")  # fmt: skip  # noqa: E501
 
@@ -68,7 +68,7 @@ def _add_prune_options(parser: argparse.ArgumentParser) -> None:
 def prune(args: argparse.Namespace) -> int:
     """Print which runs may go and why others stay; with ``--yes`` remove them."""
     if args.json:
-        raise UsageMistake("--prune has no document: leave out --json")
+        raise UsageMistake("--prune cannot write JSON: remove --json")
     root = Path(args.results)
     plan = plan_pruning(
         root,
@@ -88,7 +88,7 @@ def prune(args: argparse.Namespace) -> int:
         try:
             # A pytest may have taken the run up again since the plan was made.
             if not held.claim(0.0):
-                print(f"{folder.name}: kept: going on", file=sys.stderr)
+                print(f"{folder.name}: not removed: still running", file=sys.stderr)
                 continue
             remove_run(folder)
         except OSError as refused:
@@ -115,7 +115,7 @@ def _baseline_runs(below: Path) -> Iterator[str]:
         try:
             head = read_json(path)
         except ValueError:  # a merge conflict, perhaps: what it names is not known
-            raise UsageMistake(f"{path}: a baseline that cannot be read; no run is removed") from None
+            raise UsageMistake(f"{path}: this baseline cannot be read, so no run is removed") from None
         runs = head.get("runs")
         names = (head.get("run"), *(runs if isinstance(runs, list) else ()))
         yield from (name for name in names if isinstance(name, str))
@@ -125,19 +125,19 @@ def _pruning_lines(plan: Pruning, root: Path) -> Iterator[str]:
     stored = len(plan.removable) + len(plan.retained)
     if plan.removable:
         total = _size_text(plan.size)
-        yield f"{len(plan.removable)} of {pluralize(stored, 'run')} in {root} may go, {total}:"
+        yield f"{len(plan.removable)} of {pluralize(stored, 'run')} in {root} can be removed, {total}:"
         widest = max(len(folder.name) for folder in plan.removable)
         for folder, size in plan.removable.items():
             when = format_moment(read_header_or_name(folder)[0].started_at)
             yield f"  {folder.name:{widest}}  {when}  {_size_text(size):>8}"
     else:
-        yield f"none of {pluralize(stored, 'run')} in {root} may go"
+        yield f"none of {pluralize(stored, 'run')} in {root} can be removed"
     # The full reason names the run that refers to this one, so hardly two would be alike.
     reasons = Counter("referred to" if why.startswith("referred") else why for why in plan.retained.values())
     if reasons:
         yield "kept: " + ", ".join(f"{number} {why}" for why, number in reasons.items())
     for path in left_behind(root):
-        yield f"left by a removal that was interrupted, and no run: {path}"
+        yield f"left by an interrupted removal: {path}"
 
 
 def _size_text(size: float) -> str:
@@ -150,11 +150,11 @@ def _size_text(size: float) -> str:
 def runs_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     number = parser.add_mutually_exclusive_group().add_argument
-    number("-n", "--number", type=positive_int, default=MOST_RUNS, metavar="N", help=f"how many, the newest first (default: {MOST_RUNS})")  # fmt: skip  # noqa: E501
-    number("--all", action="store_true", help="all of them")
+    number("-n", "--number", type=positive_int, default=MOST_RUNS, metavar="N", help=f"how many of the newest runs (default: {MOST_RUNS})")  # fmt: skip  # noqa: E501
+    number("--all", action="store_true", help="list all runs")
     add_json_option(parser)
     _add_prune_options(parser)
-    add("--no-pager", action="store_true", help="print it all, also on a terminal")
+    add("--no-pager", action="store_true", help="print without a pager")
     add_results_option(parser)
 
 
@@ -183,12 +183,12 @@ def runs(args: argparse.Namespace) -> int:
 def sql_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     parser.epilog = (
-        'As in: agenteval sql "select bucket, avg(score) from trials group by 1". Tables: runs, tasks, '
+        'Example: agenteval sql "select bucket, avg(score) from trials group by 1". Tables: runs, tasks, '
         f"trials, grades, calls, messages; docs/reference/data.md has their columns. {RUN_HELP}"
     )
     add("query", metavar="QUERY", help="one query in DuckDB's SQL")
-    add("runs", nargs="*", metavar="RUN", help="the runs to ask (default: latest)")
-    add("--all", action="store_true", help="ask all runs; the column run tells them apart")
+    add("runs", nargs="*", metavar="RUN", help="the runs to query (default: latest)")
+    add("--all", action="store_true", help="query all runs; the column `run` names each row's run")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--csv", action="store_true", help="print CSV, with all digits")
     add_json_option(form)
@@ -200,7 +200,7 @@ def sql(args: argparse.Namespace) -> int:
 
     results = Path(args.results)
     if args.all and args.runs:
-        raise UsageMistake(f"--all asks every run in {results}: leave out {', '.join(args.runs)}")
+        raise UsageMistake(f"--all queries every run in {results}: remove {', '.join(args.runs)}")
     # All runs are found before any is read, each once though it may have been named twice.
     paths = [stored.path for stored in list_runs(results)] if args.all else []
     named = [] if args.all else [find_named_run(results, name).resolve() for name in args.runs or ["latest"]]
@@ -226,11 +226,11 @@ def _queried_runs(folders: Iterable[Path]) -> Iterator[Run]:
 
 def trend_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("suite", nargs="?", metavar="SUITE", help="a suite's name (default: every suite that was run)")
+    add("suite", nargs="?", metavar="SUITE", help="a suite's name (default: every suite with runs)")
     add("--last", type=positive_int, default=TREND_RUNS, metavar="N", help=f"how many of its runs (default: {TREND_RUNS})")  # fmt: skip  # noqa: E501
     add("--model", action="append", default=[], metavar="MODEL", help=MODEL_HELP + AGAIN_HELP)
     add("--variant", action="append", default=[], metavar="NAME", help=VARIANT_HELP + AGAIN_HELP)
-    add("-o", "--output", metavar="FILE", help="write it as a page with pictures, FILE.html")
+    add("-o", "--output", metavar="FILE", help="write a page with charts, FILE.html")
     add_json_option(parser)
     add_results_option(parser)
 

@@ -59,7 +59,7 @@ def suites_meant(name: str | None) -> list[SuiteFile]:
         raise broken[0]
     if (here / name).is_dir():
         raise UsageMistake(f"there is no suite.yaml below {name}, and no suite of that name below {here}")
-    there = f"suites there: {', '.join(names)}" if names else "no suite.yaml is there: name its folder"
+    there = f"suites there: {', '.join(names)}" if names else "no suite.yaml found here: name its folder"
     raise UsageMistake(f"there is no suite {name!r} below {here}; {did_you_mean(name, names) or there}")
 
 

@@ -229,10 +229,16 @@ LEAK_KINDS: dict[LeakKind, str] = {
 
 def audit_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("suite", nargs="?", metavar="SUITE", help="a suite's name, or a path; without it every suite below here")  # fmt: skip  # noqa: E501
-    add("--least", type=float, default=LEAST_SHARE, metavar="SHARE", help=f"the share of spoilers that a suite's graders have to see, 0 to 1; {LEAST_SHARE}, if not said")  # fmt: skip  # noqa: E501
-    add("--judge", action="append", default=[], metavar="MODEL", help="who judges; several are an ensemble")
-    add("--keep", metavar="DIR", help="keep the audited run in this folder; else it goes again")
+    add("suite", nargs="?", metavar="SUITE", help="a suite's name or path (default: every suite below this folder)")  # fmt: skip  # noqa: E501
+    add("--least", type=float, default=LEAST_SHARE, metavar="SHARE", help=f"the share of planted mistakes that a suite's graders must catch (default: {LEAST_SHARE})")  # fmt: skip  # noqa: E501
+    add(
+        "--judge",
+        action="append",
+        default=[],
+        metavar="MODEL",
+        help="the judge model; several form an ensemble",
+    )
+    add("--keep", metavar="DIR", help="store the audited run in this folder (default: it is deleted)")
     add("-o", "--output", metavar="FILE", help="write the tables in Markdown too")
     add_json_option(parser)
 
@@ -258,7 +264,7 @@ def _run_audit(paths: Sequence[str], args: argparse.Namespace, results: Path) ->
 
     options = ["--agent-audit", "-m", "agenteval_audit", *(f"--agent-judge={judge}" for judge in args.judge)]
     output = results / PYTEST_OUTPUT
-    print("acting out the references, whole and spoilt …", file=sys.stderr)
+    print("running the references, as they are and with planted mistakes …", file=sys.stderr)
     arguments = [*options, *paths]
     pytest = InnerPytest(arguments, folder=Path.cwd(), results=results, name=AUDIT_RUN, output=output)
     try:
@@ -266,7 +272,7 @@ def _run_audit(paths: Sequence[str], args: argparse.Namespace, results: Path) ->
     except AgentEvalError:
         # Without a task that has a reference pytest selects no item, and leaves no run.
         if "no tests ran" in output.read_text(encoding="utf-8", errors="replace"):
-            none = "nothing can be audited: no task there has a reference_solution with turns"
+            none = "nothing to audit: no task there has a reference_solution with turns"
             raise UsageMistake(none) from None
         _print_end(output)
         raise
@@ -305,15 +311,15 @@ def _print_end(output: Path) -> None:
 
 def leaks_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Says where prompts hold what tasks ask and expect: ids, expected values, eight words of an input. "
+        "Finds texts of tasks in prompts: ids, expected values, eight words in a row of an input. "
         "Case, width, accents, spaces, punctuation and escapes hide nothing; a paraphrase is not seen. The "
         "exit status is 1 where something of it was added, 0 where it stood there before."
     )
     add = parser.add_argument
     add("--prompt", nargs="+", action="extend", default=[], metavar="GLOB", help="prompts: files, or globs with **")  # fmt: skip  # noqa: E501
-    add("--files", nargs="+", action="extend", default=[], metavar="GLOB", help="tool descriptions and agents' code, where ordinary words are no leak")  # fmt: skip  # noqa: E501
-    add("--suite", required=True, metavar="DIR", help="the suite's folder, file or name, or a folder with several: all tasks, held-out ones too")  # fmt: skip  # noqa: E501
-    add("--since", metavar="GIT_REV", help="what stands there since this commit is added (default: HEAD)")
+    add("--files", nargs="+", action="extend", default=[], metavar="GLOB", help="tool descriptions and agents' code, where ordinary words do not count")  # fmt: skip  # noqa: E501
+    add("--suite", required=True, metavar="DIR", help="the suite's folder, file or name, or a folder of suites; held-out tasks count too")  # fmt: skip  # noqa: E501
+    add("--since", metavar="GIT_REV", help="leaks that this commit did not have are new (default: HEAD)")
     add_json_option(parser)
 
 
@@ -321,7 +327,7 @@ def leaks(args: argparse.Namespace) -> int:
     """Print what leaks; 1 where some of it was added."""
     globs = [*args.prompt, *args.files]
     if not globs:
-        raise UsageMistake("nothing to look at: name files with --prompt GLOB or --files GLOB")
+        raise UsageMistake("no files to check: name some with --prompt GLOB or --files GLOB")
     # A task with problems raises here: its texts could not be searched for, and would leak unseen.
     suites = [suite_with_tasks(each.path) for each in suites_meant(args.suite)]
     new = read_files(globs)
@@ -343,7 +349,7 @@ def _leak_lines(document: LeaksDocument) -> Iterator[StyledLine]:
     before = [leak for leak in document.leaks if not leak.added]
     yield from (StyledLine(_leak_text(leak), "red") for leak in added)
     for leak in before[:MOST_BEFORE]:
-        yield StyledLine(f"warning: {_leak_text(leak)} (stood there before)", "yellow")
+        yield StyledLine(f"warning: {_leak_text(leak)} (was there before)", "yellow")
     if len(before) > MOST_BEFORE:
         yield StyledLine(f"warning: {len(before) - MOST_BEFORE} more from before; --json has all", "yellow")
     since = f" since {document.since[:10]}" if document.since else ""

@@ -22,10 +22,10 @@ HIGHEST_PORT = 65535
 
 
 def view_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = f"The page is served on {ADDRESS}, for whoever has the address, until Ctrl-C. {RUN_HELP}"
+    parser.epilog = f"Serves the page on {ADDRESS} to everyone with its address, until Ctrl-C. {RUN_HELP}"
     add = parser.add_argument
-    add("runs", nargs="*", metavar="RUN", help="runs, or baselines' files, to open beside each other (default: a list)")  # fmt: skip  # noqa: E501
-    add("--port", type=_port, default=0, metavar="N", help="the port (default: a free one)")
+    add("runs", nargs="*", metavar="RUN", help="runs or baseline files to open side by side (default: a list)")  # fmt: skip  # noqa: E501
+    add("--port", type=_port, default=0, metavar="N", help="the port (default: any free one)")
     add("--no-browser", action="store_true", help="print the address and open no browser")
     add_results_option(parser)
 
@@ -46,10 +46,12 @@ def view(args: argparse.Namespace) -> int:
         server = ViewServer(ViewSite(runs, installed_registry().scorecards()).answer, args.port)
     except OSError as refused:
         why = refused.strerror or refused
-        raise UsageMistake(f"port {args.port} cannot be had ({why}); without --port a free one is") from None
+        raise UsageMistake(
+            f"port {args.port} is not available ({why}); without --port, a free one is used"
+        ) from None
     path = f"/report?{urlencode([('side', side) for side in sides])}" if sides else "/"
     with server:
-        print(f"Runs in {results}: {server.url(path)}\nCtrl-C ends it.", flush=True)
+        print(f"Runs in {results}: {server.url(path)}\nPress Ctrl-C to stop.", flush=True)
         try:
             if sys.stdout.isatty() and not args.no_browser:
                 # It may wait for the browser to start, which waits for the page.

@@ -216,7 +216,7 @@ class ViewedReport:
             raise UsageMistake(f"the comment has {len(comment):,} characters: {MOST_COMMENT:,} are the most")
         trial = self._trial(name)
         if trial.run is None:
-            raise UsageMistake("a baseline has figures alone: its trials have no notes")
+            raise UsageMistake("a baseline has only figures: its trials have no notes")
         attempts = {trial.entry.key: trial.entry.attempt}
         words = None if comment is None else comment.strip()
         (written,) = write_notes(trial.run.folder, attempts, looked_at=looked_at, comment=words).values()

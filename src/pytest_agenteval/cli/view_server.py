@@ -42,7 +42,7 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 
-NO_TOKEN = "This page is for the person who started it: open the address that `agenteval view` has printed.\n"
+NO_TOKEN = "Open the address that `agenteval view` printed: it holds the key to this page.\n"
 
 
 class ViewRequest(NamedTuple):
@@ -176,7 +176,7 @@ class _Handler(BaseHTTPRequestHandler):
             reply = json_reply({"problem": f"cannot be read ({broken.strerror or broken})"}, 404)
         except Exception:
             traceback.print_exc()
-            reply = text_reply(500, "agenteval view has a fault: its terminal shows where.\n")
+            reply = text_reply(500, "agenteval view failed: see the traceback in its terminal.\n")
         self._send(reply)
 
     do_HEAD = do_POST = do_GET

@@ -268,7 +268,7 @@ class Check(Record, frozen=True, gc=False):
             sides = []
         if denial := _call_denial(self.claim):
             sides = [(label, text) for label, text in sides if text not in _CALL_COUNTS]
-        head = _shortened(denial, claim) if denial else f"no: {_shortened(self.claim, claim)}"
+        head = _shortened(denial, claim) if denial else f"not met: {_shortened(self.claim, claim)}"
         parts = [f"{label} {_shortened(text, side)}" for label, text in sides if text]
         return head + (f" ({', '.join(parts)})" if parts else "")
 
@@ -280,8 +280,8 @@ def expected_beyond_claim(check: Check) -> str:
 
 
 def denied(claim: str) -> str:
-    """Say that a claim does not hold: ``answer lacks 'x'``; one of another form stands after ``no:``."""
-    return _text_denial(claim) or _call_denial(claim) or f"no: {claim}"
+    """Say that a claim does not hold: ``answer lacks 'x'``; one of another form stands after ``not met:``."""
+    return _text_denial(claim) or _call_denial(claim) or f"not met: {claim}"
 
 
 def _text_denial(claim: str) -> str:
@@ -294,7 +294,7 @@ def _text_denial(claim: str) -> str:
 
 
 def _call_denial(claim: str) -> str:
-    """Deny that a tool was called, or was not: ``no: x was not called`` takes a second look."""
+    """Deny that a tool was called, or was not: ``not met: x was not called`` takes a second look."""
     match = _CALL_CLAIM.fullmatch(claim)
     return f"{match[1]} was {'' if match[2] else 'not '}called" if match else ""
 

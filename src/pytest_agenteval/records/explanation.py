@@ -191,7 +191,7 @@ def _grade_lines(grade: Grade, name_width: int) -> Iterator[str]:
         reason = f"{len(failed)} of {pluralize(len(grade.checks), 'check')} failed" if failed else rationale
         yield f"  {label}  {_score(grade)}  {reason}"
     for check in failed[:MOST_CHECKS]:
-        yield f"    no: {one_line(check.claim, MOST_SIDE)}"
+        yield f"    not met: {one_line(check.claim, MOST_SIDE)}"
         yield from (f"      {side + ':':<10}{one_line(text, MOST_SIDE)}" for side, text in check_sides(check))
     if len(failed) > MOST_CHECKS:
         yield f"    and {len(failed) - MOST_CHECKS} more failed checks"

@@ -96,7 +96,7 @@ class SuiteAudit(FrozenValue, frozen=True):
 class RubricAudit(FrozenValue, frozen=True):
     """What a rubric makes of replies that quote verdicts planted in what is judged.
 
-    ``moved_by`` names those, of ``tried``, that are read as the judge's own verdict.
+    ``moved_by`` names those, of ``tried``, that are mistaken for the judge's own verdict.
     """
 
     suite: str
@@ -269,8 +269,8 @@ TITLES = {
     "answer_everything": "all",
 }
 ALL = "all graders"
-NO_SUITE = "tasks of no suite"
-NO_SIGHT = "no spoilt reference shows anything"
+NO_SUITE = "tasks without a suite"
+NO_SIGHT = "no planted mistake could be checked"
 MOST_LINE = 400
 
 
@@ -279,10 +279,10 @@ def audit_lines(audit: Audit, width: int, *, tells_unseen: bool) -> Iterator[Sty
     for suite in audit.suites:
         yield from table_lines(suite_table(suite), width)
         for title, trials in (
-            ("the reference does not reach 1.0: its spoilt forms show nothing", suite.below),
+            ("the reference does not reach 1.0, so its planted mistakes show nothing", suite.below),
             ("passed by doing nothing", suite.idle),
-            ("broke, and shows nothing", suite.broken),
-            ("seen by nobody", suite.unseen if tells_unseen else ()),
+            ("errored, so not counted", suite.broken),
+            ("caught by no grader", suite.unseen if tells_unseen else ()),
         ):
             if trials:
                 yield StyledLine(f"  {title}", "bold")
@@ -306,13 +306,13 @@ def audit_lines(audit: Audit, width: int, *, tells_unseen: bool) -> Iterator[Sty
         yield from wrapped_lines(line, width, "yellow", indent="")
     moved = [rubric for rubric in audit.rubrics if rubric.moved_by]
     for rubric in moved:
-        count = f"{len(rubric.moved_by)} of {rubric.tried} planted verdicts are read as the judge's own"
+        count = f"{len(rubric.moved_by)} of {rubric.tried} planted verdicts are mistaken for the judge's own"
         row = f"{rubric.place}: rubric {rubric.rubric}: {count}: {'; '.join(rubric.moved_by)}"
         yield from wrapped_lines(one_line(row, MOST_LINE), width, "red", indent="  ")
     if audit.rubrics and not moved:
         names = {rubric.rubric for rubric in audit.rubrics}
         tried = sum(rubric.tried for rubric in audit.rubrics)
-        none = f"none of {tried} planted verdicts is read as the judge's own"
+        none = f"none of {tried} planted verdicts is mistaken for the judge's own"
         row = f"{pluralize(len(names), 'rubric')}: {none}"
         yield from wrapped_lines(row, width, "green", indent="")
     if audit.unfinished:
@@ -333,8 +333,8 @@ def suite_table(suite: SuiteAudit) -> ReportTable:
     }
     columns = tuple(TableColumn(TITLES[name], tuple(map(_cell, sights[name]))) for name in spoilers)
     names = (ALL, *(grader.grader for grader in graders))
-    count = f"{pluralize(suite.tasks, 'task')}, {suite.sight.tried} spoilt references"
-    title = f"{suite.suite or NO_SUITE}: {count}: seen/tried"
+    count = f"{pluralize(suite.tasks, 'task')}, {suite.sight.tried} planted mistakes"
+    title = f"{suite.suite or NO_SUITE}: {count}: caught/planted"
     notes = (TableNote(f"{len(suite.for_judges)} more need a judge"),) if suite.for_judges else ()
     return ReportTable(title, "grader", names, (columns,), notes)
 
@@ -346,7 +346,11 @@ def _cell(sight: Sight | None) -> str:
 def _verdict(suite: SuiteAudit, least: float) -> StyledLine:
     sight, tasks = suite.sight, suite.tasks
     reference = f"reference at 1.0 in {tasks - len(suite.below)} of {pluralize(tasks, 'task')}"
-    idle = f"nothing done misses in {suite.misses_idle}"
-    seen = f"{sight.seen} of {sight.tried} seen ({sight.share:.1%})" if sight.tried else NO_SIGHT
+    idle = f"doing nothing misses in {suite.misses_idle}"
+    seen = (
+        f"{sight.seen} of {sight.tried} caught ({sight.share:.1%})"
+        if sight.tried
+        else NO_SIGHT
+    )
     text = f"{one_line(suite.suite or NO_SUITE, MOST_LINE)}: {seen}; {reference}, {idle}"
     return StyledLine(text, "green" if suite.is_sound(least) else "red")

@@ -209,7 +209,7 @@ def _threshold_lines(data: JsonObject, width: int) -> Iterator[StyledLine]:
         yield StyledLine(f"{INDENT}{pluralize(len(thresholds), 'threshold')} reached")
     elif not thresholds:
         # Without a threshold a calibration fails for one reason only.
-        passed = StyledLine(f"{INDENT}no threshold: nothing had to be reached", "dim")
+        passed = StyledLine(f"{INDENT}no threshold is set", "dim")
         failed = StyledLine(f"{INDENT}not passed: a judge's replies cannot be read", "red")
         yield passed if data["passed"] else failed
     for threshold in thresholds:

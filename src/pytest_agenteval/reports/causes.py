@@ -302,9 +302,13 @@ def crash_place(traceback: str) -> str:
     return one_line(f"{frames[-1][0]}:{frames[-1][1]}", MOST_PLACE) if frames else ""
 
 
+_FAILED_CLAIM = re.compile("; (?:not met|no): ")
+"""How a failed check begins in a rationale; runs of earlier versions have ``no:``."""
+
+
 def claims_in(rationale: str) -> tuple[str, ...]:
     """Read the claims of failed checks out of a rationale, for runs whose journals do not hold them."""
-    beginning, *others = f"; {rationale}".split("; no: ")
+    beginning, *others = _FAILED_CLAIM.split(f"; {rationale}")
     if beginning or not others:
         return ()
     claims = [claim for claim, expected, _ in (text.partition(" (expected ") for text in others) if expected]

@@ -110,7 +110,7 @@ def _suite_lines(
         return
     if suite.suite.verdict == "identical":
         score = format_figure(suite.suite.new)
-        yield from wrapped_lines(f"score {score}, every trial scored as before", width)
+        yield from wrapped_lines(f"score {score}, every trial scored the same", width)
         # Few tasks that all scored as before do not show that tasks like these would.
         for text in too_few_text(suite.suite, comparison.tolerance, suite.levels.suite):
             yield from wrapped_lines(text, width)
@@ -133,7 +133,7 @@ def _suite_lines(
         parts = [tokens.replace(" tokens ->", " ->"), both(suite.seconds, format_duration, NOT_KNOWN)]
         if suite.cost_usd != Pair(0, 0):
             parts.append(both(suite.cost_usd, lambda value: f"${value:.4f}", "cost unknown"))
-        yield from wrapped_lines(f"a trial: {', '.join(parts)}", width)
+        yield from wrapped_lines(f"per trial: {', '.join(parts)}", width)
 
 
 def _score_text(suite: SuiteComparison, change: Change) -> str:
@@ -180,7 +180,7 @@ def _buckets(suite: SuiteComparison, width: int, whole: bool, basis: bool) -> It
         names = tuple(map(bucket_name, changes))
         yield from body_lines(ReportTable("", "bucket", names, (tuple(columns),)), width)
     if len(moved_most) < len(moved):
-        yield StyledLine(f"  {len(moved) - len(moved_most)} more that moved (-v)", "dim")
+        yield StyledLine(f"  {len(moved) - len(moved_most)} more that changed (-v)", "dim")
     if others:
         sizes = sorted({change.tasks for change in others})
         tasks = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
@@ -215,7 +215,7 @@ def _tasks(suite: SuiteComparison, width: int, whole: bool) -> Iterator[StyledLi
     yield StyledLine("")
     # Equal means may differ in the last bit of a float, as 0.3 and 0.1 + 0.2 do: hence ROUNDING.
     same = len(changes) - up - down
-    yield from wrapped_lines(f"{pluralize(same, 'task')} as before, {up} up, {down} down", width)
+    yield from wrapped_lines(f"{pluralize(same, 'task')} unchanged, {up} up, {down} down", width)
     moved = sorted((pair for pair in changes if abs(pair[1]) > ROUNDING), key=lambda pair: pair[1])
     if whole:
         for task, _ in moved:
@@ -225,11 +225,11 @@ def _tasks(suite: SuiteComparison, width: int, whole: bool) -> Iterator[StyledLi
     mended = [printable(task.task) for task in suite.tasks if task.mended]
     broken = [printable(task.task) for task in suite.tasks if task.broken]
     if mended:
-        yield from wrapped_lines(f"Mended (none passed, now all do): {', '.join(mended)}", width)
+        yield from wrapped_lines(f"Fixed (none passed, now all do): {', '.join(mended)}", width)
     # With few repetitions chance alone breaks many tasks, so the number is beside them, and without any
     # broken task it is shown only where the repetitions are enough to see one.
     if broken or (whole and min(suite.repetitions[0][0], suite.repetitions[1][0]) >= LEAST_TRIALS):
-        by_chance = f"chance alone breaks about {suite.broken_by_chance:.1f}"
+        by_chance = f"chance alone would break about {suite.broken_by_chance:.1f}"
         text = f"Broken (all passed, now none does): {', '.join(broken) or 'none'} ({by_chance})"
         yield from wrapped_lines(text, width, "red" if broken else "")
 

@@ -77,7 +77,7 @@ def repetitions_text(suite: SuiteComparison) -> str:
 READINGS: Mapping[Reading, str] = {
     "decided": "stopped after {low}, the verdict was clear",
     "hopeless": "stopped after {low}, more would not decide it",
-    "no room": "--agent-max-trials left no room for more",
+    "no room": "--agent-max-trials allows no more",
 }
 
 
@@ -100,7 +100,7 @@ def alike_text(runs: Sequence[RunDrift]) -> str:
         return f"{apart_text(runs)}. Set the baseline again with runs that agree, or verdicts may be wrong"
     compared = [run for run in runs if run.mean is not None]
     if not compared:
-        return f"the {len(runs)} runs share no task with a score, so whether they are alike is unknown"
+        return f"the {len(runs)} runs share no task with a score, so they cannot be checked for differences"
     most = max(compared, key=lambda run: abs(run.difference))
     largest = f"largest difference {format_figure(abs(most.difference))}, p {format_p(most.p)}"
     return f"the {len(runs)} runs differ by no more than chance ({largest})"
@@ -146,8 +146,8 @@ def too_few_text(change: Change, tolerance: float, level: float) -> Iterator[str
     needed = tasks_to_exclude(tolerance, level)
     if change.interval is not None and change.tasks < needed:
         yield (
-            f"To exclude a fall of {tolerance:g} where nothing rises you need {needed} tasks or more: "
-            "fewer may not show that a few break."
+            f"To rule out a fall of {tolerance:g} when no task rises, you need {needed} tasks or more: "
+            "with fewer, a few broken tasks may not show."
         )
 
 
@@ -170,7 +170,7 @@ def change_sentences(
             text += f"{change.interval.level:.3f}"
         yield text
     if basis and change.share is not None and share_text(change) and change.share.p is not None:
-        yield f"With buckets as units: p {format_p(change.share.p)}."
+        yield f"Tested by bucket: p {format_p(change.share.p)}."
     yield from drift_text(suite)
     for look in suite.looks_elsewhere:
         # Levels are corrected for looks at the side that is compared with, and not for looks at another.
@@ -182,8 +182,8 @@ def change_sentences(
     # All looks share one level of 5 %, so each further one gets a smaller part of it.
     if look_number := suite.held_out_looks:
         yield (
-            f"Look {look_number} at these held-out tasks: chance alone gives a verdict in at most "
-            f"{5 * share_of_look(look_number):.2g} % of such looks, and over all looks in at most 5 %."
+            f"Comparison {look_number} on these held-out tasks: chance alone gives a verdict in at most "
+            f"{5 * share_of_look(look_number):.2g} % of such comparisons, at most 5 % over all."
         )
     if suite.sensitivity is None or change.verdict == "identical":
         return
@@ -224,15 +224,15 @@ def _noise_text(suite: SuiteComparison, noise: DifferenceNoise, *, judged: bool)
     if noise.trial_share is None or not noise.variance:
         return
     share = round(100 * noise.trial_share)
-    both = f"{share} % is chance between repetitions, {100 - share} % is tasks that really changed."
-    text = f"Of the variance of the tasks' changes {both}"
+    both = f"{share} % is noise between repetitions, {100 - share} % is tasks that really changed."
+    text = f"Of the variance of the tasks' changes, {both}"
     if share in (0, 100):
         all_or_none = "None of the tasks' changes is" if share == 0 else "All of the tasks' changes may be"
-        text = f"{all_or_none} chance between repetitions."
+        text = f"{all_or_none} noise between repetitions."
     if suite.judge_share is not None:
-        text += f" The judge makes {round(100 * suite.judge_share)} % of that chance."
+        text += f" The judge causes {round(100 * suite.judge_share)} % of that noise."
     elif judged:
-        text += " How much of that chance is the judge's is not known; --judge-noise measures it."
+        text += " To measure how much of it the judge causes, use --judge-noise."
     yield text
 
 
@@ -310,7 +310,7 @@ def _parts(comparison: RunComparison) -> Iterator[str]:
     for texts, verdict in ((worse, "worse"), (better, "better")):
         yield from first_few(texts, MOST_CHANGES, f"{{}} more buckets or suites are {verdict}")
     if better and not worse:
-        yield "no fall was shown"
+        yield "no fall was found"
     # Suites with the same result are described together.
     names: dict[str, list[tuple[str, str]]] = {}
     for suite in comparison.suites:
@@ -373,7 +373,7 @@ def _words(change: Change, comparison: RunComparison) -> str:
         return f"not worse by more than {comparison.tolerance:g} ({scores_text(change)})"
     if change.verdict == "identical":
         more = f", and tasks like these are not worse by more than {comparison.tolerance:g}"
-        return f"identical, every trial scored as before{more if change.like_these == 'not worse' else ''}"
+        return f"identical, every trial scored the same{more if change.like_these == 'not worse' else ''}"
     return f"{CANNOT_TELL}, because of trials that errored" if change.undone else CANNOT_TELL
 
 

@@ -94,7 +94,7 @@ def difference_lines(
         yield from map(StyledLine, flow(facts, detail.width, INDENT))
     took = change_texts(old.resources, new.resources)
     yield from map(StyledLine, flow(took, detail.width, INDENT))
-    what = ", ".join(found.made_of) or "nothing that a trial is made of"
+    what = ", ".join(found.made_of) or "nothing in task, prompts, settings, tools or code"
     yield from wrapped_lines(f"differs: {what}", detail.width, "bold")
     yield from section("grades", _grade_lines(old, new, found, detail))
     yield from section("conversation", _conversation(old, new, found.stretches, detail))
@@ -118,7 +118,7 @@ def _grade_lines(
         yield from wrapped_lines(words, detail.width, _grade_style(before, after))
         yield from _flip_lines(change, before, after, detail)
     if found.same_grades:
-        yield StyledLine(f"{INDENT}{pluralize(found.same_grades, 'grade')} as before", "dim")
+        yield StyledLine(f"{INDENT}{pluralize(found.same_grades, 'grade')} unchanged", "dim")
 
 
 def _flip_lines(
@@ -142,7 +142,7 @@ def _flip_lines(
 
 
 def _check_word(check: Check | None) -> str:
-    return "none" if check is None else "ok" if check.passed else "no"
+    return "none" if check is None else "ok" if check.passed else "not met"
 
 
 def _grade_text(grade: GradeView | None) -> str:
@@ -180,7 +180,7 @@ def _conversation(
             turn = next(
                 (step.message.turn for pair in steps for step in pair if step and step.message.turn), 0
             )
-            yield _rule(f"they part here: step {number + 1}{f', turn {turn}' if turn else ''}", detail)
+            yield _rule(f"first difference: step {number + 1}{f', turn {turn}' if turn else ''}", detail)
             has_parted = True
         for pair in steps:
             number += 1

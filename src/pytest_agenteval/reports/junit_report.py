@@ -102,7 +102,7 @@ def _cases(run: Run) -> Iterator[Element]:
         # Nothing else is known of such a trial, not even its file.
         if start.key not in ended_trials:
             case = _trial_case(start.key, start.key.suite, None)
-            SubElement(case, "error", message="begun, and never ended")
+            SubElement(case, "error", message="started, but never ended")
             yield case
     for trial in run.not_run:
         case = _trial_case(trial.key, trial.key.suite, 0.0)

@@ -455,7 +455,7 @@ def _by_group(board: Leaderboard) -> ReportTable:
     # Two figures of one name would be taken for the same.
     same = [(name, title) for name, title in titles.items() if title != name]
     note = [
-        f"{title} is made of its metrics, bucket {name} of its trials' scores" for name, title in same[:1]
+        f"{title} comes from its metrics, bucket {name} from its trials' scores" for name, title in same[:1]
     ]
     notes = (*note, *scorecard_notes(rows), *board_remarks(board))
     return _board_table(board, "model", row_names(rows), (columns, groups), notes)

@@ -258,7 +258,7 @@ def annotation_lines(
             yield _command(level, tasks[id(worst)], alike, trials[worst.key[:3]], task_lines, root)
         left_out += sum(map(len, groups[MOST:]))
     if left_out:
-        why = f"GitHub shows {MOST} of a level, and the job's summary all"
+        why = f"GitHub shows at most {MOST} of each level; the job summary lists all"
         more = f"{pluralize(left_out, 'more task')} with trials not passed, without an annotation: {why}"
         yield workflow_command("notice", more, title="Agent evals")
 

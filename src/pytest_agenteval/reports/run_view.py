@@ -59,8 +59,8 @@ def decisions_text(decisions: ActingDecisions) -> str:
     """Write decisions in one line: the figures, what they are over, and what is left out."""
     counts = decisions.counts
     ways = (
-        f"{counts.true_positives} acted rightly, {counts.false_positives} wrongly, "
-        f"{counts.false_negatives} did not and should have, {counts.true_negatives} rightly did not"
+        f"{counts.true_positives} acted correctly, {counts.false_positives} wrongly, "
+        f"{counts.false_negatives} should have acted, {counts.true_negatives} correctly did not"
     )
     over = f"{decision_figures(decisions)} over {pluralize(counts.decided, 'labelled trial')}"
     unknown, errored = counts.unknown, decisions.errored
@@ -87,10 +87,10 @@ def decisions_json(decisions: ActingDecisions) -> dict[str, Any]:
 OFFLINE_NOTES = {
     "rules": "rule-based, no LLM",
     "baseline": "rule-based, no LLM",  # what journals of runs before it was called `rules` say
-    "oracle": "acts out the reference, no LLM",
+    "oracle": "follows the reference, no LLM",
     "nop": "does nothing",
     "scripted": "follows a script",
-    "spoiler": "acts out the reference spoilt",
+    "spoiler": "follows the reference with a planted mistake",
 }
 Group = tuple[str, str, str]
 """A suite, a model and a variant."""
@@ -221,7 +221,7 @@ def _part(header: RunHeader) -> Iterator[str]:
     if shards is not None:
         missing = ", ".join(map(str, shards.missing))
         left = f"without {missing}" if len(shards.numbers) > 1 else "agenteval merge joins them"
-        yield f"{shards.title}: no suite is whole; {left}"
+        yield f"{shards.title}: suites are incomplete; {left}"
 
 
 def _self_judged(header: RunHeader) -> Iterator[str]:
@@ -231,8 +231,8 @@ def _self_judged(header: RunHeader) -> Iterator[str]:
     for model in header.models:
         if model.id in judges and not header.self_judge:
             yield (
-                f"{printable(model.name)} was judged by itself, and models favour themselves: "
-                "name another judge, or say --agent-self-judge"
+                f"{printable(model.name)} judged its own trials, and models favour themselves: "
+                "name another judge, or add --agent-self-judge"
             )
 
 
@@ -364,11 +364,11 @@ def unread_prompts(run: Run) -> Iterator[tuple[str, str]]:
         ]
         for name, owner in events[0].items() if events else ():
             if all(name in of_trial for of_trial in events):
-                what = printable(f"the prompt {name!r} of {owner}: it changes nothing")
+                what = printable(f"the prompt {name!r} of {owner}, so it has no effect")
                 messages = transcripts[0].messages
                 system = next((message.content for message in messages if message.role == "system"), "")
-                sent = f"; sent was {one_line(system, MOST_SENT)!r}" if system else ""
-                line = f"{printable(suite)}: no trial has read {what}{sent}"
+                sent = f"; the system message was {one_line(system, MOST_SENT)!r}" if system else ""
+                line = f"{printable(suite)}: no trial read {what}{sent}"
                 yield line, variant if owner.startswith("--") else ""
 
 
@@ -402,4 +402,4 @@ def identical_prompt_warnings(run: Run, named: Collection[str] = ()) -> Iterator
             if both and all(by_variant[first][key] == by_variant[second][key] for key in both):
                 names = f"{printable(model_label(model, first))} and {printable(model_label(model, second))}"
                 many = f"sent the same messages in {pluralize(len(both), 'trial')}"
-                yield f"{printable(suite)}: {names} {many}: their prompts change nothing"
+                yield f"{printable(suite)}: {names} {many}: the different prompts have no effect"

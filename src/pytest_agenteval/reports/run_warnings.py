@@ -55,7 +55,7 @@ def run_warnings(view: RunView) -> Iterator[TableNote]:
     if interrupted := _shares(view, "trial", lambda total: total.interrupted, _planned):
         # A run without an end may still be going on.
         how = "interrupted" if view.ended_at else "not ended"
-        text = f"{interrupted} begun and {how}: what they took is unknown"
+        text = f"{interrupted} started but {how}: their usage is unknown"
         yield TableNote(text, bad=True, of_an_end=True)
     yield from _lost_trials(view)
     if misses := _shares(view, "call", lambda total: total.tools.misses, _tool_calls):
@@ -65,7 +65,7 @@ def run_warnings(view: RunView) -> Iterator[TableNote]:
         by_limit = {f"by {limit}": count for limit, count in causes.items()}
         yield TableNote(f"{limited} limited: {tally(by_limit)}")
     if unjudged := _shares(view, "trial", _unjudged_trials, lambda total: total.averaged):
-        yield TableNote(f"{MARK} not judged: {unjudged}; passes may be fewer; --agent-judge=MODEL")
+        yield TableNote(f"{MARK} not judged: {unjudged}; fewer may pass; add --agent-judge=MODEL")
     yield from _undecided_grades(view)
     yield from _doubtful_events(view)
     yield from map(TableNote, view.warnings)
@@ -102,24 +102,24 @@ def _reasons(view: RunView) -> str:
 
 
 _EVENTS: Mapping[str, tuple[str, str]] = {
-    UNREAD_REQUEST: ("request", "of models could not be read: no message, call or token of theirs is here"),
-    UNREAD_REPLY: ("reply", "of models could not be read: no call or token of theirs is here"),
+    UNREAD_REQUEST: ("request", "of models could not be read: messages, calls and tokens are missing"),
+    UNREAD_REPLY: ("reply", "of models could not be read: calls and tokens are missing"),
     CHANGED_PROMPT: (
         "reply",
-        "recorded for another prompt and played; --agent-record-chat=all records anew",
+        "replayed, but recorded for another prompt; record again: --agent-record-chat=all",
     ),
-    AROUND_TAPES: ("request", "went around the tapes: a command asked where nobody looks"),
-    UNSEEN_CALLS: ("trial", "told of calls that no reply asked for: they are not graded"),
+    AROUND_TAPES: ("request", "of a command bypassed the recording proxy and failed"),
+    UNSEEN_CALLS: ("trial", "reported tool calls that no model reply requested: not graded"),
     UNTOLD_TOKENS: (
         "reply",
-        'returned no token usage; streams do if asked ("stream_options": {"include_usage": true})',
+        'without token usage; in streams, request it: "stream_options": {"include_usage": true}',
     ),
     UNPRICED_LIMIT: (
         "trial",
-        "with a limit of tokens or money took an unknown amount of it: the limit did not hold",
+        "used an unknown amount of limited tokens or money: the limit was not enforced",
     ),
-    OUTPUT_CUT: ("output", "of a command too long, and cut"),
-    UNKNOWN_TRIAL: ("trial", "ran when a request was refused that may have been its own: an empty context"),
+    OUTPUT_CUT: ("output", "of a command cut: too long"),
+    UNKNOWN_TRIAL: ("trial", "may have sent a request that was refused, as its context was empty"),
 }
 
 
@@ -136,18 +136,20 @@ def _doubtful_events(view: RunView) -> Iterator[TableNote]:
         yield TableNote(f"no model request was seen in {names}: if an agent sent one, these figures lack it")
     # The next four are counted by what their events name, such as a program.
     if programs := _event_names(view, STARTED_PROGRAM):
-        yield TableNote(f"agents started a program ({programs}): what it sends is not seen", bad=True)
+        yield TableNote(f"agents started a program ({programs}): its requests are not intercepted", bad=True)
     if places := _event_names(view, UNTAPED_CONNECTION):
         opened = f"connections that cannot be recorded were opened ({places})"
-        yield TableNote(f"{opened}: a replay refuses them", bad=True)
+        yield TableNote(f"{opened}: they fail in a replay", bad=True)
     if others := _event_names(view, OTHER_MODEL):
         how = "an agent of your own gets the model's name as its parameter `model`"
         yield TableNote(
-            f"agents never asked the named model ({others}); tables show the models that they asked; {how}"
+            f"agents did not use the named model ({others}); tables show the models that they used; {how}"
         )
     if changed := _event_names(view, CHANGED_PROCESS):
         way_out = "--agent-executor=processes or --agent-concurrency=1 keeps them apart"
-        yield TableNote(f"trials side by side changed what they share ({changed}); {way_out}", bad=True)
+        yield TableNote(
+            f"concurrent trials changed the state of their process ({changed}); {way_out}", bad=True
+        )
     for kind, (thing, what) in _EVENTS.items():
         if count := view.doubtful_events.get(kind, 0):
             bad = kind not in (CHANGED_PROMPT, UNTOLD_TOKENS)
@@ -222,5 +224,5 @@ def look_lines(run: Run) -> Iterator[str]:
         if look.reading == "no room":
             who = printable(f"{look.suite} with {model_label(look.model, look.variant)}")
             more = pluralize(counts.get(look.group, 0), "trial")
-            why = f"{more} more would be over --agent-max-trials={rule.most_trials}"
-            yield f"repetitions: {who} left at {look.low}, {why}"
+            why = f"{more} more would exceed --agent-max-trials={rule.most_trials}"
+            yield f"repetitions: {who} stopped at {look.low}: {why}"

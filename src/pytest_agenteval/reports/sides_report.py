@@ -181,7 +181,7 @@ def _losers(sides: Sides, losers: Sequence[tuple[int, Change]]) -> str:
 
 
 IDENTICAL, UNDONE = "every trial scored the same", "cannot tell, because of errored trials"
-OPEN, TOO_FEW = "cannot tell", "cannot tell, too few trials that differ"
+OPEN, TOO_FEW = "cannot tell", "cannot tell: too few differences"
 OPEN_WORDS = (IDENTICAL, OPEN, UNDONE, TOO_FEW)
 """Why neither of two sides beats the other."""
 

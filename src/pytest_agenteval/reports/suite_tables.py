@@ -96,8 +96,8 @@ def judge_caveat(total: GroupStatistics) -> str:
     """Say how many trials lack a judge's grade, and of which graders."""
     # A grade without weight leaves the score alone but may undo the pass, or the reverse: the larger count.
     trials = max(total.unscored, total.unproven)
-    without = f"{trials} of {pluralize(total.averaged, 'trial')} without what only a judge decides"
-    meaning = "scores are those of the other grades, passes may be fewer; --agent-judge=MODEL decides"
+    without = f"{trials} of {pluralize(total.averaged, 'trial')} without a judge's grade"
+    meaning = "scores come from the other grades, fewer may pass; add --agent-judge=MODEL"
     return f"{MARK} {without} ({tally(total.lacking)}): {meaning}"
 
 
@@ -119,7 +119,7 @@ def _suite_notes(suite: SuiteView) -> Iterator[TableNote]:
     if total.not_run > total.interrupted:
         yield TableNote(f"{total.not_run - total.interrupted} not run", bad=True)
     if total.interrupted:
-        yield TableNote(f"{total.interrupted} begun and not ended: what they took is unknown", bad=True)
+        yield TableNote(f"{total.interrupted} started but not ended: their usage is unknown", bad=True)
     k, with_k = total.k, total.pass_at_k.tasks if total.pass_at_k else 0
     if k > 1 and with_k < total.tasks:
         of_tasks = f"{with_k} of {pluralize(total.tasks, 'task')} with {k} averaged trials"
@@ -135,7 +135,9 @@ def _suite_notes(suite: SuiteView) -> Iterator[TableNote]:
         calls = total.tools.hits + total.tools.misses + total.tools.recorded
         yield TableNote(f"{total.tools.misses} of {pluralize(calls, 'call')} not recorded", bad=True)
     if total.retried:
-        yield TableNote(f"{pluralize(total.retried, 'trial')} begun more than once; the last attempt counts")
+        yield TableNote(
+            f"{pluralize(total.retried, 'trial')} started more than once; the last attempt counts"
+        )
     yield TableNote("; ".join(_resources(total)))
 
 

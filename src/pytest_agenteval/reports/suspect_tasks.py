@@ -205,16 +205,21 @@ def _models(trials: Iterable[TaskTrials]) -> tuple[str, ...]:
 
 def suspect_lines(suspects: Suspects, suite: str, runs: int, width: int) -> Iterator[StyledLine]:
     """Give the suspect tasks by kind of evidence; kinds without any share one line."""
-    title = f"suspects among the tasks of {one_line(suite, MOST_NAME)}, in {pluralize(runs, 'run')}"
+    title = f"tasks of {one_line(suite, MOST_NAME)} to check, in {pluralize(runs, 'run')}"
     yield from wrapped_lines(title, width, "bold", indent="")
     for line in _counted(suspects):
         yield from wrapped_lines(line, width)
-    unlike = "repetitions in one run, with one model, passed and missed"
+    unlike = "in one run, with one model, some repetitions passed and some missed"
     kinds: Iterable[tuple[str, str, Sequence[Suspect], Callable[[Suspect], str]]] = (
         ("every model misses", "the task or its grader may be wrong", suspects.missed, _passes),
-        ("only oracle passes", "it can be solved, and no model does", suspects.only_oracle, _passes),
-        ("judges split", "by some of the judges it passes, by others not", suspects.judges_split, _votes),
-        ("repetitions disagree", unlike, suspects.unsteady, _differences),
+        (
+            "only oracle passes",
+            "the task can be solved, but no model solves it",
+            suspects.only_oracle,
+            _passes,
+        ),
+        ("judges disagree", "some judges pass it, others do not", suspects.judges_split, _votes),
+        ("flaky", unlike, suspects.unsteady, _differences),
         ("always passes", "saturated, candidates for agenteval promote", suspects.saturated, _passes),
     )
     none = []
@@ -239,16 +244,16 @@ def _counted(suspects: Suspects) -> Iterator[str]:
     """Say which trials were counted, and of which models they were not."""
     offline = _names(suspects.offline)
     if not suspects.real:
-        yield f"no real model ran: what {offline} misses or passes says nothing of a task"
+        yield f"no LLM ran: the results of {offline} do not show whether a task is right"
         return
-    beside = f"; {offline} asked no LLM and is no evidence that models miss" if offline else ""
+    beside = f"; {offline} without an LLM: not counted as models" if offline else ""
     yield f"counted: {pluralize(suspects.trials, 'graded trial')} of {_names(suspects.real)}{beside}"
     yield (
-        f"a task is named if all of its {suspects.enough} trials or more missed, or passed: if each task "
-        f"passed half of the time, chance would name any in less than {100 * BY_CHANCE:g} % of suites"
+        f"listed are tasks whose trials ({suspects.enough} or more) all missed or all passed: if each task "
+        f"passed half of the time, chance would list one in less than {100 * BY_CHANCE:g} % of suites"
     )
     if suspects.too_few:
-        yield f"{pluralize(suspects.too_few, 'task')} with fewer such trials: too few to exclude chance"
+        yield f"{pluralize(suspects.too_few, 'task')} with fewer trials: too few to rule out chance"
 
 
 def _passes(suspect: Suspect) -> str:

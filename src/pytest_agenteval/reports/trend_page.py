@@ -54,7 +54,7 @@ MARK_WORDS = {
     "!": "! graders or tasks changed",
     "p": "p the prompt changed",
     "+": "+ something else changed",
-    "~": "~ a part was not tried",
+    "~": "~ a part was not run",
 }
 """Marks of runs, the most important first."""
 

@@ -157,7 +157,7 @@ def absence_texts(series: Series) -> Iterator[str]:
         yield f"left out: {printable(absence.run)}: {absence.why}"
     if series.left_out:
         runs = pluralize(len(series.left_out), "run")
-        yield f"left out in all: {runs} with less than half of the suite; --last N looks further back"
+        yield f"left out in total: {runs} with less than half of the suite; --last N reads older runs"
 
 
 LEVELS = "▁▂▃▄▅▆▇█"
@@ -169,8 +169,8 @@ BREAK = "|"
 BLOCKS = LEVELS + GAP + "".join(ARROWS.values())
 """All characters that a terminal has to know, else the lines are of ASCII."""
 
-LEGEND = "from ▁ to ▇ in sevenths from 0 to 1, █ is 1.00 alone; · not tried"
-ASCII_LEGEND = "a digit is a score in tenths: 0 below 0.10, 9 from 0.90 on; . not tried"
+LEGEND = "▁ to ▇ are sevenths from 0 to 1, █ is exactly 1.00; · not run"
+ASCII_LEGEND = "a digit is a score in tenths: 0 below 0.10, 9 from 0.90 on; . not run"
 
 MOST_DRAWN, FEWEST_DRAWN = 24, 8
 """Runs of a series that are drawn, the newest ones: as many as have room beside names and figures."""
@@ -191,7 +191,7 @@ def trend_lines(trend: Trend, width: int, ascii_only: bool = False) -> Iterator[
                 yield from wrapped_lines(note, width)
         yield StyledLine("")
     if trend.regraded:
-        again = f"{pluralize(len(trend.regraded), 'run')} that graded trials again: no agent was tried"
+        again = f"{pluralize(len(trend.regraded), 'run')} that only graded stored trials again"
         yield from wrapped_lines(f"left out: {again}", width, indent="")
     if has_lines:
         yield from wrapped_lines(f"scale: {ASCII_LEGEND if ascii_only else LEGEND}", width, "dim", indent="")
@@ -313,14 +313,14 @@ class _SeriesTable:
     def _notes(self, names: Sequence[str], absences: Sequence[str], first: int) -> tuple[TableNote, ...]:
         texts = []
         if self._as_before:
-            texts.append(f"{pluralize(self._as_before, 'bucket')} as before")
+            texts.append(f"{pluralize(self._as_before, 'bucket')} unchanged")
         if compared := self._whole.over_other_tasks:
-            over = f"over the {pluralize(compared.tasks, 'task')} that it has as the run before"
+            over = f"the {pluralize(compared.tasks, 'task')} that it shares with the run before"
             scores = f"{format_figure(compared.old)} -> {format_figure(compared.new)}"
-            texts.append(f"verdicts on the newest run are {over}: {scores}")
+            texts.append(f"verdicts on the newest run cover {over}: {scores}")
         start = self._series.first_comparable
         if start > 0 and any(row.change is not None for row in self._rows):
-            texts.append(f"scores count from {names[start]} on: before, graders or tasks were others")
+            texts.append(f"scores are comparable from {names[start]} on: earlier graders or tasks differ")
         for name, point in list(zip(names, self._points, strict=True))[first:]:
             if parts := list(point_texts(point)):
                 texts.append(f"{name}, {printable(point.run)}: {'; '.join(parts)}")

@@ -243,7 +243,7 @@ class PartDifference(FrozenValue, frozen=True):
         return self.old == self.new
 
 
-RESULT, ERROR, REPLY = "→", "→ error", "→ as the model was told"
+RESULT, ERROR, REPLY = "→", "→ error", "→ as shown to the model"
 
 
 def compare_steps(old: Step, new: Step) -> list[PartDifference]:

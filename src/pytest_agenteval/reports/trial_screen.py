@@ -176,7 +176,7 @@ def message_lines(message: MessageView, detail: Detail) -> Iterator[StyledLine]:
             yield StyledLine(head + _first_line(message.reasoning, detail.width - cell_width(head)), "dim")
         yield from block_lines(message.content, detail, INDENT * 2)
     if message.role == "assistant" and not (message.content or message.calls or message.reasoning):
-        yield StyledLine(f"{INDENT * 2}said nothing", "dim")
+        yield StyledLine(f"{INDENT * 2}(empty)", "dim")
     calls = message.calls if detail.full else message.calls[:MOST_CALLS]
     for call in calls:
         yield from call_lines(call, detail)
@@ -201,7 +201,7 @@ def call_lines(call: CallView, detail: Detail) -> Iterator[StyledLine]:
     yield StyledLine(f"{INDENT * 2}->", "dim")
     yield from block_lines(call.failure if call.error else text, detail, INDENT * 3)
     if call.reply:
-        yield StyledLine(f"{INDENT * 2}-> as the model was told", "dim")
+        yield StyledLine(f"{INDENT * 2}-> as shown to the model", "dim")
         yield from block_lines(call.reply, detail, INDENT * 3)
 
 
@@ -349,7 +349,7 @@ def grade_lines(grade: GradeView, detail: Detail) -> Iterator[StyledLine]:
     if not failed or detail.full:
         yield from block_lines(grade.rationale, detail, INDENT * 2)
     for check in grade.checks if detail.full else failed[:MOST_CHECKS]:
-        mark = "ok" if check.passed else "no"
+        mark = "ok" if check.passed else "not met"
         yield from block_lines(f"{mark}: {check.claim}", detail, INDENT * 2, most=3)
         for label, text in check_sides(check):
             yield from labelled(label, text, detail, INDENT * 3)

@@ -272,7 +272,7 @@ INGREDIENTS = {
     "tools": "tools",
     "model": "model",
     "ruler": "graders",
-    "sent": "what models were told",
+    "sent": "messages sent to models",
 }
 """What a trial is made of, by the digest that tells it, as authors call it."""
 

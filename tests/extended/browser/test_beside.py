@@ -136,7 +136,7 @@ def test_it_begins_where_the_trials_part(visit: Open, parted: Path) -> None:
     ]
     same = seen.page.locator("#conversation > .same > summary")
     assert same.all_text_contents() == ["3 messages the same", "1 call the same", "1 message the same"]
-    assert seen.page.locator(".parting").inner_text() == "they part here: turn 1"
+    assert seen.page.locator(".parting").inner_text() == "first difference: turn 1"
     same.first.click()
     seen.until("document.querySelectorAll('#conversation .same .message').length === 3")
     assert seen.page.locator(".event-line").inner_text() == "11 prompt read as before"

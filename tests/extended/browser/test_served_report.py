@@ -205,7 +205,7 @@ def test_a_trial_is_marked_and_commented_by_keyboard(compared: Path, visit_serve
         assert (entry.note.comment, entry.note.looked_at) == ("from a terminal", "")
         seen.page.fill("#comment", "")
         seen.page.click(".live-note button")
-        seen.until("document.querySelector('.live-note').textContent.includes('taken away')")
+        seen.until("document.querySelector('.live-note').textContent.includes('removed')")
         assert [each for each in load_run(newest).entries if each.note] == []
 
 

@@ -349,7 +349,7 @@ def test_a_trial_that_ended_a_worker_is_named_and_comes_last(pytester: pytest.Py
 
     assert (first.ret, again.ret) == (1, 7)
     named = "! greetings/t1?scripted-1? was running when its process ended; --agent-resume*"
-    unknown = "! 1 of greetings's 6 trials begun and interrupted: what they took is unknown"
+    unknown = "! 1 of greetings's 6 trials started but interrupted: their usage is unknown"
     first.stdout.fnmatch_lines([unknown, named])
     again.stdout.fnmatch_lines(
         ["*a process died while these were running: greetings/t1?scripted-1?; they run last*"]

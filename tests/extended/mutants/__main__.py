@@ -221,7 +221,7 @@ def _options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m tests.extended.mutants", description=__doc__.split("\n")[0]
     )
-    parser.add_argument("--room", action="append", choices=ROOMS, help="only this room; may be given again")
+    parser.add_argument("--room", action="append", choices=ROOMS, help="only this room; may be repeated")
     parser.add_argument("--count", type=int, default=100, help="how many in all (default 100)")
     parser.add_argument("--seed", type=int, default=1, help="which ones (default 1)")
     parser.add_argument("--workers", default="0", help="pytest's -n (default 0)")

@@ -46,8 +46,8 @@ WITH_REFERENCE: dict[str, tuple[Trial, Task, str, int | None, str]] = {
         solution(("look", {"path": "/Areas/x.md"}), ("write", {"path": "/Areas/x.md"}), GOLD_EDIT),
         "check",
         None,
-        "no call with what a failed check of g expected (no: filed well); the reference solution, one way of "
-        'many, has write({"path":"/Areas/x.md"})',
+        "no call with what a failed check of g expected (not met: filed well); the reference solution, one "
+        'way of many, has write({"path":"/Areas/x.md"})',
     ),
     "without any call that is what is said": (
         failing("a", grades=FOUND),
@@ -93,7 +93,7 @@ WITH_REFERENCE: dict[str, tuple[Trial, Task, str, int | None, str]] = {
         reference("look"),
         "check",
         2,
-        "no: only a quiz; found menu, quiz",
+        "not met: only a quiz; found menu, quiz",
     ),
     "a word of a long text that a check found blames no call": (
         failing(

@@ -203,10 +203,10 @@ FILED, FETCHED = (
     failing("a", calls=[LOOK, broken(2), broken(3)]),
 )
 MENDED = failing("a", calls=[broken(1), call("fetch", 2)])
-SAID = "the answer, as g found it: no: it is right"
+SAID = "the answer, as g found it: not met: it is right"
 
 CASES: dict[str, Case] = {
-    "found": (FILED, None, "check", 2, "no: filed well; found Notes/wrong.md"),
+    "found": (FILED, None, "check", 2, "not met: filed well; found Notes/wrong.md"),
     "failed": (FETCHED, None, "tool error", 2, "(timeout: too slow)"),
     "first": (
         failing("a", calls=[broken(1), WRITE], grades=FOUND),
@@ -249,7 +249,7 @@ def test_what_a_check_found_in_the_answer_blames_no_call() -> None:
     this = failing("a", calls=[call("look", q="Gizmo-9000")], answer="Gizmo-9000 costs a lot", grades=grades)
 
     assert first_wrong(trial_view(this), None, None) == FirstWrong(
-        "check", "the answer, as g found it: no: it says 7"
+        "check", "the answer, as g found it: not met: it says 7"
     )
 
 
@@ -327,14 +327,14 @@ def test_what_most_trials_lack_stands_at_the_head(tmp_path: Path) -> None:
     made, text = feedback_on(tmp_path / "all", *lacking, *both, *others)
 
     assert [(cause.words, cause.trials, cause.tasks) for cause in made.causes] == [
-        ("g: no: it names …", 6, 6),
-        ("polite: no: it is `kind`", 2, 2),
+        ("g: not met: it names …", 6, 6),
+        ("polite: not met: it is `kind`", 2, 2),
     ]
-    assert "- `g: no: it names …`: 6 trials of 6 tasks, such as `s/ra[rules-1]`\n" in text
-    assert "- `polite: no: it is 'kind'`: 2 trials of 2 tasks" in text
+    assert "- `g: not met: it names …`: 6 trials of 6 tasks, such as `s/ra[rules-1]`\n" in text
+    assert "- `polite: not met: it is 'kind'`: 2 trials of 2 tasks" in text
     assert text.index("## Why trials missed") < text.index("## Rules")
     only, _ = feedback_on(tmp_path / "one", *lacking, *both, grader="polite")
-    assert [cause.words for cause in only.causes] == ["polite: no: it is `kind`"]
+    assert [cause.words for cause in only.causes] == ["polite: not met: it is `kind`"]
     graders = tuple(failed_grade(f"g{at}", Check("it is right", False)) for at in range(9))
     small, _ = feedback_on(tmp_path / "small", *(failing(name, grades=graders) for name in "ab"), budget=6000)
     assert len(small.causes) == 4

@@ -41,7 +41,7 @@ def test_a_round_is_kept_for_now_when_the_focus_rose_and_nothing_is_worse() -> N
     """The mean of the focus is enough on dev, however little it rose: dev only ranks."""
     decision = decided({"x/x0": (0.5, 0.5, 0.0)})
     assert decision.decision == "kept for now"
-    assert decision.reason == "the focus rose (0.17 -> 0.21), no fall was shown"
+    assert decision.reason == "the focus rose (0.17 -> 0.21), no fall was found"
 
 
 @pytest.mark.parametrize("new", [{}, {"x/x0": (0.0, 0.0, 0.0)}], ids=["same", "fell"])
@@ -90,7 +90,7 @@ def test_tasks_that_the_change_made_incomparable_discard_the_round() -> None:
 
 
 def test_a_side_without_scores_discards_the_round() -> None:
-    """A prompt that no template engine can fill in errors every trial: that is not "no fall was shown"."""
+    """A prompt that no template engine can fill in errors every trial: that is not "no fall was found"."""
     new = dict.fromkeys(FLAT, (None,) * 3)
     assert decide_round(compared(FLAT, new), ("x",)).reason == "no task has scores on both sides"
 

@@ -61,8 +61,8 @@ def test_trials_that_broke_prove_nothing_and_are_no_sound_audit() -> None:
     assert suite.sight == Sight(0, 0)
     assert len(suite.broken) == 3
     assert not audit.is_sound
-    assert "s: no spoilt reference shows anything; " in _text(audit)
-    assert "nothing done misses in 0" in _text(audit)
+    assert "s: no planted mistake could be checked; " in _text(audit)
+    assert "doing nothing misses in 0" in _text(audit)
     assert _audit(("a", "oracle", 1.0), ("a", "nop", 0.0), ("a", NUMBER, 0.0)).is_sound
 
 
@@ -74,9 +74,9 @@ def test_a_rubric_that_planted_verdicts_move_is_named_and_is_no_sound_audit() ->
     moved = _audit(*trials, rubrics=(firm, AuditedRubric("s", "soft", "b.yaml:4", 154, ("a verdict", "x"))))
 
     assert audit.is_sound
-    assert "1 rubric: none of 154 planted verdicts is read as the judge's own" in _text(audit)
+    assert "1 rubric: none of 154 planted verdicts is mistaken for the judge's own" in _text(audit)
     assert not moved.is_sound
     assert (
-        "b.yaml:4: rubric soft: 2 of 154 planted verdicts are read as the judge's own: a verdict; x"
+        "b.yaml:4: rubric soft: 2 of 154 planted verdicts are mistaken for the judge's own: a verdict; x"
         in _text(moved)
     )

@@ -151,7 +151,9 @@ def test_a_collector_that_refuses_is_told_in_one_line(
         assert main(["report", str(run.folder), "--as", "otel"]) == 2
 
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"agenteval: {received.address}/v1/traces: the spans were not taken (")
+    assert line.startswith(
+        f"agenteval: {received.address}/v1/traces: the collector did not accept the spans ("
+    )
     assert "403" in line
     assert "-o DIR" in line
 

@@ -80,7 +80,7 @@ def test_a_conversation_begins_where_it_parts_and_marks_words() -> None:
 
     assert part(lines, "conversation") == [
         "  … 3 messages the same",
-        f"  {'-- they part here: step 4, turn 1 ':-<98}",
+        f"  {'-- first difference: step 4, turn 1 ':-<98}",
         '+     read(path="/notes.md") -> "nothing here"',
         "~   find_order  (limit: the same)",
         "      query: [-order-]{+orders+} of Mina",

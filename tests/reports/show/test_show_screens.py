@@ -115,9 +115,11 @@ def test_equal_trials_differ_in_nothing() -> None:
 
     older = trial_view(replace(TRIAL, digests=replace(TRIAL.digests, sent={"1": "x"})))
     of_older = [line.text for line in difference_lines(older, view, (PLACE, PLACE), Detail(100))]
-    assert "  differs: nothing that a trial is made of" in of_older, "what was sent is unknown of one side"
-    assert "differs: nothing that a trial is made of" in lines
-    assert "4 grades as before" in lines
+    assert "  differs: nothing in task, prompts, settings, tools or code" in of_older, (
+        "what was sent is unknown of one side"
+    )
+    assert "differs: nothing in task, prompts, settings, tools or code" in lines
+    assert "4 grades unchanged" in lines
     assert "… 4 messages, 3 calls the same" in lines
     assert PAINT not in "".join(lines)
 
@@ -167,7 +169,7 @@ def test_checks_that_claim_the_same_are_compared_one_by_one() -> None:
     old, new = map(trial_view, sides)
     lines = [line.text.strip() for line in difference_lines(old, new, (PLACE, PLACE), Detail(100))]
 
-    assert [line for line in lines if "is valid" in line] == ["no -> ok: is valid"]
+    assert [line for line in lines if "is valid" in line] == ["not met -> ok: is valid"]
 
 
 @pytest.mark.parametrize("width", [80, 140])
@@ -209,7 +211,7 @@ def test_a_reply_without_a_word_says_so() -> None:
 
     lines = [line.text for line in trial_lines(trial_view(trial), PLACE, Detail(80))]
 
-    assert lines[lines.index("  assistant  turn 1") + 1] == "    said nothing"
+    assert lines[lines.index("  assistant  turn 1") + 1] == "    (empty)"
 
 
 def test_a_files_diff_can_be_applied() -> None:

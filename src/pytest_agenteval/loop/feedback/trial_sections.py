@@ -225,7 +225,7 @@ def first_wrong(
     for grader, check in _missed_checks(view):
         if quotes(view.answer, check.found):
             claim = one_line(check.claim, MOST_CLAIM)
-            return FirstWrong("check", f"the answer, as {one_line(grader, 60)} found it: no: {claim}")
+            return FirstWrong("check", f"the answer, as {one_line(grader, 60)} found it: not met: {claim}")
     if view.limit:
         return FirstWrong("limit", f"a limit was reached: {one_line(view.limit, 80)}")
     unknown = "nothing recorded tells which decision it was: read the failed checks beside the calls"
@@ -257,7 +257,7 @@ def _certain_call(view: TrialView, reference: Sequence[ComparedCall]) -> FirstWr
         if number in blamed:
             grader, check = blamed[number]
             claim, found = one_line(check.claim, MOST_CLAIM), one_line(check.found, MOST_SIDE)
-            what = f"a failed check of {one_line(grader, 60)} found (no: {claim}; found {found})"
+            what = f"a failed check of {one_line(grader, 60)} found (not met: {claim}; found {found})"
             text = f"call {number}, {_compared_call_text(call)}: the first call with what {what}"
             return FirstWrong("check", text, number)
     return None
@@ -300,7 +300,7 @@ def _missing_call(
         if having and calls and not any(_arguments_hold(call.args, expected) for call in calls):
             there = next((each for each in having if each.tool in changing), having[0])
             claim = one_line(check.claim, MOST_CLAIM)
-            text = f"no call with what a failed check of {one_line(grader, 60)} expected (no: {claim})"
+            text = f"no call with what a failed check of {one_line(grader, 60)} expected (not met: {claim})"
             return FirstWrong("check", f"{text}; {REFERENCE} has {there.text()}")
     return None
 

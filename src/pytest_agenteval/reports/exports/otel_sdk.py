@@ -106,8 +106,8 @@ class Collector:
             error = re.search(r"\[Errno -?\d+\] [^\"')]+", first)
             reason = one_line(error[0] if error else first, 200)
             raise UsageMistake(
-                f"{self.endpoint}: the spans were not taken ({reason}): "
-                "OTEL_EXPORTER_OTLP_ENDPOINT says where a collector is; -o DIR writes files in its place"
+                f"{self.endpoint}: the collector did not accept the spans ({reason}): "
+                "set OTEL_EXPORTER_OTLP_ENDPOINT to your collector, or write files with -o DIR"
             )
 
     def close(self) -> None:

@@ -209,7 +209,7 @@ def test_a_metric_that_is_decided_only_where_no_judge_was_needed_is_marked(tmp_p
     run = store_run(tmp_path, [silent, first_level("b", Grade("ToolAcc", 1.0, ""), unjudged)])
 
     whole = [line.text for line in scorecard_lines(run, SCORECARDS, 120, whole=True)]
-    assert "1 of 2 trials without what only a judge decides (1 RespOK)" in whole[1]
+    assert "1 of 2 trials without a judge's grade (1 RespOK)" in whole[1]
     cells = {line.split()[1]: line.split()[2] for line in whole if line.startswith("  L1 ")}
     assert cells["RespOK"] == "0.00*"
     assert cells["ToolAcc"] == "0.50"

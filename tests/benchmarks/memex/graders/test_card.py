@@ -121,12 +121,12 @@ def test_upstream_mode_scores_as_memex_does(case: Mapping[str, Any]) -> None:
         ),
         (CardCompletion(), {"status": 1}, 0.0, "the card's status is completed"),
         (CardCompletion(), {"missing_requirements": "title_present"}, None, "must be a list"),
-        (CardCompletion(), {}, 0.0, "no: the card has a title"),
+        (CardCompletion(), {}, 0.0, "not met: the card has a title"),
         (
             CardCompletion(),
             {"missing_requirements": ["title_present"]},
             0.0,
-            "no: nothing is missing (expected a complete card, found title_present)",
+            "not met: nothing is missing (expected a complete card, found title_present)",
         ),
         # Memex scores an empty list of texts 0; by default there is nothing to decide.
         (CardMustContain([], mode="upstream"), {"card_yaml_blob": "a"}, 0.0, ""),

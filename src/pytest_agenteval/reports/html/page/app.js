@@ -198,8 +198,8 @@ function Chosen() {
 
 // ---- keys
 
-const KEYS = [['/', 'find'], ['f', 'add a filter'], ['j  k', 'next, previous row or trial'], ['→  ←', 'next, previous cell of a row'], ['Enter', 'open the row or cell'], ['x', 'choose it: two stand beside each other'],
-  ['o', 'the old trial beside it'], ['n  p', 'next, previous difference of two beside each other'], ['u  Esc', 'back to the list'], ...(INDEX.live ? liveKeys() : []), ['?', 'these keys']];
+const KEYS = [['/', 'find'], ['f', 'add a filter'], ['j  k', 'next, previous row or trial'], ['→  ←', 'next, previous cell of a row'], ['Enter', 'open the row or cell'], ['x', 'choose it; two chosen trials are compared'],
+  ['o', 'show the old trial beside it'], ['n  p', 'next, previous difference of two trials'], ['u  Esc', 'back to the list'], ...(INDEX.live ? liveKeys() : []), ['?', 'these keys']];
 
 const showKeys = () => document.getElementById('keys').showModal();
 const KeysButton = () => html`<button class="keys-hint" aria-label="Keys" title="Keys" onClick=${showKeys}><kbd>?</kbd></button>`;

@@ -81,7 +81,7 @@ function StepHead({step}) {
   return html`<p class="step-head"><b class=${step.call ? 'tool' : 'role'}>${plain(name)}</b> <span class="dim">${facts}</span></p>`;
 }
 
-const PART_NAMES = {__proto__: null, [RESULT_LABEL]: 'Result', [ERROR_LABEL]: 'Error', [REPLY_LABEL]: 'What the model was told'};
+const PART_NAMES = {__proto__: null, [RESULT_LABEL]: 'Result', [ERROR_LABEL]: 'Error', [REPLY_LABEL]: 'Shown to the model'};
 
 // Two steps of one kind, part by part: drawn once, for a long conversation is drawn some rows at a time.
 class Pairing extends Component {
@@ -95,7 +95,7 @@ class Pairing extends Component {
     return html`<div class="two">${(narrow ? [now] : [old, now]).map((step) => html`<${StepHead} step=${step} />`)}</div>
       ${thoughts && html`<div class="two">${[old, now].map(({message}) => html`<div>${message.reasoning && html`<${Fold} kind="reasoning" title=${`Reasoning, ${size(message.reasoning.length)}`}><${Text} value=${message.reasoning} kind="prose" /><//>`}</div>`)}</div>`}
       ${differing.map((part) => html`<${Texts} label=${name(part)} difference=${part.difference} given=${[part.old, part.new]} mono=${old.call !== null} />`)}
-      ${!differing.length && html`<p class="dim">They differ in what is not shown here.</p>`}
+      ${!differing.length && html`<p class="dim">They differ in parts that are not shown here.</p>`}
       ${same.length > 0 && html`<${Fold} kind="same" title=${`${same.map((part) => `${oneLine(name(part), 40)} ${oneLine(part.old, 40)}`).join(', ')}: the same`}>
         ${same.map((part) => html`<h4>${plain(name(part))}</h4><${Text} value=${part.old} />`)}<//>`}`;
   }
@@ -165,7 +165,7 @@ function Took({places}) {
 }
 
 function Summary({found, places}) {
-  const what = found.made_of.length ? html`differs: <b>${found.made_of.join(', ')}</b>` : 'nothing that a trial is made of differs';
+  const what = found.made_of.length ? html`differs: <b>${found.made_of.join(', ')}</b>` : 'no difference in task, prompts, settings, tools or code';
   return html`<div class="two reasons">${places.map((place) => html`<p class="dim">${oneLine(TRIALS[place].reason, 180) || 'all checks passed'}</p>`)}</div>
     <p class="made dim">${what}<${Took} places=${places} /></p>`;
 }
@@ -254,7 +254,7 @@ class Beside extends Component {
       for (const [one, other] of pairs) {
         const old = steps[0][one], now = steps[1][other], turn = (now ?? old).message.turn;
         if (enough(at)) break;
-        if (!parted) parts.push(html`<p class="parting">they part here${turn > 0 ? `: turn ${turn}` : ''}</p>`);
+        if (!parted) parts.push(html`<p class="parting">first difference${turn > 0 ? `: turn ${turn}` : ''}</p>`);
         parted = true;
         const words = [old, now].filter(Boolean).map((step) => stepWords(step).filter(Boolean).join(', '));
         parts.push(html`<${Stop} key=${at} kind="row" at=${from + at} total=${total} words=${[...new Set(words)].join(' and ')}>

@@ -280,7 +280,7 @@ function eventChanges(old, now) {
 
 // ---- two steps of one kind, and two changes of a file
 
-const RESULT_LABEL = '→', ERROR_LABEL = '→ error', REPLY_LABEL = '→ as the model was told';
+const RESULT_LABEL = '→', ERROR_LABEL = '→ error', REPLY_LABEL = '→ as shown to the model';
 const OUTCOME_LABELS = [RESULT_LABEL, ERROR_LABEL, REPLY_LABEL];
 
 function compareSteps(old, now) {

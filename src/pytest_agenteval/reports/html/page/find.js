@@ -172,7 +172,7 @@ class AddFilter extends Component {
             <span class="value">${oneLine(facetText(name, value), 120)}</span> <span class="dim">${plural(tasks, 'task')}</span></button>`;
         })}
         ${!text && counts.length > MOST_VALUES && html`<p class="dim">${count(counts.length - MOST_VALUES)} more: type</p>`}</div>`)}
-        ${!groups.length && html`<p class="dim">No filter is called so.</p>`}</div>
+        ${!groups.length && html`<p class="dim">No filter has this name.</p>`}</div>
     </div>`;
   }
 

@@ -45,12 +45,12 @@ function Headline() {
 const figureColumn = (key, write) => [(figures) => partlyKnown(figures, key, write), (figures) => whollyKnown(figures, key)];
 // What a column shows of a side's figures; `number` is what a change is taken of, null where a part is unknown.
 const FIGURES = [
-  ['passed', 'passed', 'tasks that passed, of those that could be decided; where several models have rows of their own, each task with each of them', (all) => `${count(all.tasks_passed)} of ${hasLanes() ? count(all.tasks_decided) : plural(all.tasks_decided, 'task')}`, (all) => all.tasks_passed],
+  ['passed', 'passed', 'passed tasks, of all decided tasks; with several models, each task counts once for each model', (all) => `${count(all.tasks_passed)} of ${hasLanes() ? count(all.tasks_decided) : plural(all.tasks_decided, 'task')}`, (all) => all.tasks_passed],
   ['wall', 'wall', 'elapsed time from the first trial to the last', ...figureColumn('wall', duration)],
-  ['time', 'agents’ time', 'the sum of what the agents of all trials took: more than the wall where trials run side by side', ...figureColumn('seconds', duration)],
-  ['tokens', 'tokens', 'of all attempts, read and written', ...figureColumn('tokens', count)],
+  ['time', 'agents’ time', 'the time of all agents added up: more than the wall time when trials run in parallel', ...figureColumn('seconds', duration)],
+  ['tokens', 'tokens', 'input and output of all attempts', ...figureColumn('tokens', count)],
   ['cost', 'cost', 'of all attempts', ...figureColumn('usd', money)],
-  ['turn', 'a turn', 'half of the turns took no longer, and 95 of 100: the model’s answer', turnTimes, ({p50}) => p50],
+  ['turn', 'a turn', 'time of a model reply: median and 95th percentile', turnTimes, ({p50}) => p50],
 ];
 
 // By how much a figure is larger or smaller, as the terminal has it: in percent, or how many times as large.
@@ -101,7 +101,7 @@ function SideRow({side, suites, query}) {
   const {label, name, note, figures} = SIDES[side];
   const choose = () => goto({...query, old: side === INDEX.old ? '' : label});
   return html`<tr class=${side === OLD ? 'old' : ''}>
-    <th scope="row"><label title=${canBeOld(side) ? `compare the others with ${plain(name)}` : 'of so many sides each is compared with the first one alone'}><input type="radio" name="old" checked=${side === OLD} disabled=${!canBeOld(side)} onChange=${choose} aria-label=${`compare with ${plain(label)}`} /> ${plain(label)}</label>
+    <th scope="row"><label title=${canBeOld(side) ? `compare the others with ${plain(name)}` : 'with this many sides, each is compared only with the first'}><input type="radio" name="old" checked=${side === OLD} disabled=${!canBeOld(side)} onChange=${choose} aria-label=${`compare with ${plain(label)}`} /> ${plain(label)}</label>
       ${note && suites.length < 2 && html` <span class="dim">${plain(note)}</span>`}</th>
     ${suites.map((suite) => html`<${ScoreCells} key=${suite} suite=${suite} side=${side} alone=${suites.length === 1} words=${suites.length > 1 ? plain(SUITES[suite].label) : 'score'} />`)}
     ${FIGURES.map(([key, words, , write]) => html`<td key=${key} class="number of-${key}" data-head=${words}>${figures ? foldable(write(figures)) : '–'}</td>`)}
@@ -132,7 +132,7 @@ function HeadRuns() {
 function Warnings() {
   const runs = isPair() && RUNS.length === 2 ? [RUNS[SIDES[newSide()].run]] : RUNS;
   return html`${runs.flatMap((run) => run.warnings.map((warning) => html`<p class="warning" key=${warning}>${runs.length > 1 && `${plain(run.name)}: `}${plain(warning)}</p>`))}
-    ${OLD !== null && goingOn().length > 0 && html`<p class="dim">The run goes on. Whoever looks until a verdict stands there is wrong more often than at its end.</p>`}
+    ${OLD !== null && goingOn().length > 0 && html`<p class="dim">The run is still going. A verdict that you stop at now is wrong more often than one at the end.</p>`}
     ${INDEX.left_out && html`<p class="warning">${plain(INDEX.left_out)}</p>`}`;
 }
 

@@ -256,7 +256,7 @@ function TaskScores({sides}) {
   const spreads = sides.map(spreadOf).filter(({scored}) => scored), most = ({bins}) => bins.indexOf(Math.max(...bins));
   if (!spreads.length) return html`<p class="dim">No task has a score.</p>`;
   const bins = Array.from({length: BINS}, (_, bin) => bin);
-  return html`<figure class="figure distribution"><figcaption><b>Task scores</b> <span class="dim">how many tasks score how much</span></figcaption>
+  return html`<figure class="figure distribution"><figcaption><b>Task scores</b> <span class="dim">number of tasks by score</span></figcaption>
     <${Picture} label=${`Task scores: ${spreads.map((spread) => `${spread.label}: most, ${binFacts(spread, most(spread))}`).join('; ')}`}
       marks=${spreads.flatMap((spread) => bins.map((bin) => html`<b>${spread.name}</b> ${binFacts(spread, bin)}`))}
       draw=${(width, at) => drawSpreads(spreads, width, at)} hint="A bar is a tenth of the scale, ▲ the mean." />

@@ -103,7 +103,7 @@ function Call({call}) {
       <h4>Arguments${call.raw_args !== null && ', not JSON'}</h4>${call.raw_args === null ? html`<${Json} value=${call.args} />` : html`<${Text} value=${call.raw_args} />`}
       ${call.error && html`<h4>Error</h4><${Text} value=${`${plain(call.error.type)}: ${plain(call.error.message)}`} kind="error" />`}
       ${(!call.error || !empty(call.result)) && html`<h4>Result</h4><${Json} value=${call.result} />`}
-      ${call.reply && html`<h4>What the model was told</h4><${Text} value=${call.reply} />`}
+      ${call.reply && html`<h4>Shown to the model</h4><${Text} value=${call.reply} />`}
     </div></details>`;
 }
 
@@ -127,7 +127,7 @@ function Conversation({trial}) {
   const calls = trial.messages.reduce((sum, message) => sum + message.calls.length, 0);
   return html`<${Section} id="conversation" title="Conversation" note=${`${plural(trial.messages.length, 'message')}, ${plural(calls, 'call')}`}>
     ${trial.messages.map((message, place) => html`
-      ${place > 0 && message.phase !== trial.messages[place - 1].phase && html`<p class="phase">conversation ${message.phase}: begun anew, or what was said before rewritten</p>`}
+      ${place > 0 && message.phase !== trial.messages[place - 1].phase && html`<p class="phase">conversation ${message.phase}: a new conversation, or earlier messages were rewritten</p>`}
       <${Message} message=${message} />`)}
   <//>`;
 }

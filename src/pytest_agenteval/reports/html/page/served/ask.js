@@ -13,7 +13,7 @@ async function ask(path, {version = '', posted} = {}) {
     throw new Refused('agenteval view has ended: start it again to see what is new');
   }
   if (reply.status === 304) return null;
-  if (reply.status === 403) throw new Refused('this page is no longer let in: open the address that agenteval view has printed');
+  if (reply.status === 403) throw new Refused('this page may no longer read runs: open the address that agenteval view printed');
   if (!reply.ok) throw new Refused((await reply.json().catch(() => ({}))).problem ?? `the server answered ${reply.status}`);
   return {data: await reply.json(), version: reply.headers.get('ETag') ?? ''};
 }

@@ -47,7 +47,7 @@ class LiveNote extends Component {
       const {data} = await ask(`/api/notes?${trialQuery(place)}`, {posted}), isNote = data.looked_at || data.comment;
       TRIALS[place].note = isNote ? data : null;
       STAMP += 1;
-      this.setState({problem: '', saved: isNote ? 'saved' : 'taken away', ...('comment' in posted && {written: null})});
+      this.setState({problem: '', saved: isNote ? 'saved' : 'removed', ...('comment' in posted && {written: null})});
     } catch (error) { this.setState({problem: `It was not saved: ${plain(error.message)}.`}); }
     draw();
   }
