@@ -373,7 +373,7 @@ def test_a_provider_that_stays_down_is_no_doing_of_the_agent(live: Shared) -> No
 def test_replies_without_counts_are_told(live: Shared) -> None:
     """A reply without token usage makes sums unknown, and the run says how many there were."""
     assert live.trials["uncounted"].usage.tokens is None
-    assert "1 reply returned no token usage" in " ".join(live.screen.split())
+    assert "1 reply without token usage" in " ".join(live.screen.split())
 
 
 def test_traffic_that_nobody_can_read_is_counted(live: Shared) -> None:
@@ -400,7 +400,7 @@ def test_a_model_that_was_never_asked_labels_nothing(pytester: pytest.Pytester, 
     assert len(server.requests) == 2
     result.stdout.fnmatch_lines(["model: own: gpt-x"])
     result.stdout.no_fnmatch_line("*no effect*")  # the tables tell
-    (note,) = [line for line in result.outlines if "never asked" in line]
+    (note,) = [line for line in result.outlines if "did not use" in line]
     assert note.startswith("! agents did not use the named model (gpt-x, not openai/gpt-4.1 in 1 trial)")
     assert latest_trials(pytester.path)["answer"].key.model == "openai/gpt-4.1"
     assert main(["report", "latest", "-o", "page.html", "-o", "page.md"]) == 0
@@ -444,7 +444,7 @@ def test_replies_of_another_prompt_and_replies_not_asked_for_are_told(
     other = run(pytester, "evals", "--agent-record-chat=none")
     capsys.readouterr()
     assert main(["report", "latest", "-v"]) == 0
-    told = "! 2 replies recorded for another prompt and played; "
+    told = "! 2 replies replayed, but recorded for another prompt; "
     assert told in capsys.readouterr().out
     shorter = BOT.replace("        messages.append(message)\n", '        return "It is -7."\n')
     bot.write_text(shorter, encoding="utf-8", newline="\n")
