@@ -165,7 +165,7 @@ def _said(trial: Trial) -> str:
 
 
 def default_faults(run: ChildRun, asks: Sequence[Ask]) -> Iterator[str]:
-    """Without flags nothing is sent, no trial passes, and a flag that lets it is named."""
+    """Without options nothing is sent to another machine, no trial passes, and an option is named."""
     yield from _unequal("default flags: requests", len(asks), 0)
     yield from _unequal("default flags: connects", list(run.connects), [])
     if not run.trials or any(trial.ending != "errored" for trial in run.trials):

@@ -36,7 +36,7 @@ async, streamed and so on. Each way has to pass these checks:
 | replay | A recorded run replays word for word without the server, and opens no connection. |
 | concurrency | Ten tasks run at once, several times each, and are not mixed up. |
 | limits | With `limits: {{steps: 4}}`, an endless model is called four times. After a timeout, no more requests are sent. |
-| no flags | Nothing is sent, and the message names a flag (first way only). |
+| no options | Nothing is sent to another machine, and the message names an option (first way only). |
 
 DSPy's ReAct writes its calls as text: the transcript has those that the agent returns. huggingface-hub runs
 with `HF_HUB_DISABLE_TELEMETRY=1`, because its client requests a list once a day, which
