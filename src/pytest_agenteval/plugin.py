@@ -43,13 +43,23 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     add_options(parser)
 
 
+@pytest.hookimpl(wrapper=True)
 def pytest_load_initial_conftests(
     early_config: pytest.Config, parser: pytest.Parser, args: list[str]
-) -> None:
-    """Have pytest's error about an unknown option name the nearest option."""
+) -> Generator[None, object, object]:
+    """Add what to do to pytest's errors about an unknown option and about a conftest's own import."""
     from pytest_agenteval.session.settings import nearest_options
 
     parser.extra_info |= nearest_options(parser, args)
+    try:
+        return (yield)
+    except Exception as failed:
+        cause = getattr(failed, "cause", None)
+        if isinstance(cause, ModuleNotFoundError):
+            from pytest_agenteval.registry.registration import add_import_hint
+
+            add_import_hint(cause, early_config.rootpath)
+        raise
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:

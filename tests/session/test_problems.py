@@ -409,7 +409,7 @@ def test_one_mistake_in_many_trials_is_written_once(
             ("-k", "helpdeks", "-p", "xdist.plugin", "-n1"),
             "-k helpdeks matches none of 2 trials; did you mean 'helpdesk'?",
         ),
-        (("-k", "zzzz"), "-k zzzz matches none of 2 trials"),
+        (("-k", "zzzz"), "-k zzzz matches none of 2 trials; suites and tasks: a, b, helpdesk"),
         (
             ("--agent-split=held_out", "-p", "xdist.plugin", "-n1"),
             "--agent-split=held_out: none of 2 trials belongs to this split",
@@ -438,3 +438,24 @@ def test_a_judge_that_no_grader_uses_is_named(
     out = str(run(pytester, "--agent-judge=claude").stdout)
 
     assert "no grader of these tasks asks a judge: claude" in out
+
+
+@pytest.mark.parametrize("folder", [".", "src"])
+def test_a_conftest_that_imports_the_project_is_answered_with_what_to_do(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    """Python looks for modules in the folder of the conftest, and not in that of the project."""
+    conftest = "from shop.bot import Bot\n"
+    files = {f"{folder}/shop/__init__.py": "", f"{folder}/shop/bot.py": "Bot = None\n"}
+    write(pytester.path, {**files, "evals/conftest.py": conftest, "evals/suite.yaml": suite("shop")})
+    write(pytester.path, {"evals/a.json": task("a"), "pyproject.toml": "[tool.pytest.ini_options]\n"})
+
+    # ``python -m pytest`` looks in the current folder too; ``pytest`` does not.
+    monkeypatch.setenv("PYTHONSAFEPATH", "1")
+    result = pytester.runpytest_subprocess("evals")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    error = " ".join(str(result.stderr).split())
+    assert "ModuleNotFoundError: No module named 'shop'" in error
+    assert f"hint: shop is in {(pytester.path / folder).resolve()}, where Python does not look" in error
+    assert f'pythonpath = ["{folder}"]' in error

@@ -108,6 +108,20 @@ def registration_mistake(raised: BaseException, config: pytest.Config) -> str:
     return f"{line}\n  modules are looked for in {config.rootpath} and wherever Python looks"
 
 
+def add_import_hint(lost: ModuleNotFoundError, root: Path) -> None:
+    """Say what to do where a conftest imports a module of the project that Python does not find."""
+    name = (lost.name or "").partition(".")[0]
+    for folder in (".", "src"):
+        place = root / folder / name
+        if name and (place.is_dir() or place.with_suffix(".py").is_file()):
+            lost.add_note(
+                f"hint: {name} is in {(root / folder).resolve()}, where Python does not look: run "
+                f'`pip install -e .`, or add pythonpath = ["{folder}"] to [tool.pytest.ini_options] in '
+                "pyproject.toml"
+            )
+            return
+
+
 def check_hook_names(plugin: object) -> None:
     """Raise pytest.UsageError for a function that is named like a hook of ours and is none."""
     names = [name for name in vars(plugin) if name.startswith(PREFIX)] if hasattr(plugin, "__dict__") else []

@@ -21,7 +21,7 @@ from pytest_agenteval.session.settings import RESULTS, Settings
 from pytest_agenteval.store.record_files import encode_line
 from pytest_agenteval.store.run_folder import find_run
 from pytest_agenteval.store.run_reader import first_unreadable, load_run
-from pytest_agenteval.text.errors import UsageMistake, did_you_mean
+from pytest_agenteval.text.errors import UsageMistake, did_you_mean, nearest_names
 from pytest_agenteval.text.formatting import pluralize
 
 ENDINGS = (*get_args(Ending), "limited", "not_run")
@@ -50,7 +50,10 @@ def no_match_reason(option: argparse.Namespace, offered: Sequence[pytest.Item]) 
         flag, text = ("-k", option.keyword) if option.keyword else ("-m", option.markexpr)
         names = {name for trial in trials for name in (trial.task.suite, trial.task.id) if name}
         near = get_close_matches(option.keyword, sorted(names), n=3, cutoff=0.5)
-        hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+        if near:
+            hint = f"; did you mean {' or '.join(map(repr, near))}?"
+        else:
+            hint = f"; suites and tasks: {nearest_names('', names)}" if option.keyword else ""
         yield f"{flag} {shlex.quote(text)} matches none of {pluralize(len(trials), 'trial')}{hint}"
 
 

@@ -191,7 +191,7 @@ def _agents_without_model(evals: EvalSession) -> Iterator[str]:
     # Agents that used other models are left out: the tables show which models they used.
     for agent in sorted(agents - evals.agents_with_other_models):
         if agent_trait(evals.registry.agent_factory(agent), "takes_model") is False:
-            yield f"--agent-model has no effect on {agent}: it takes neither `model` nor `model_url`"
+            yield f"--agent-model has no effect on {agent}: give it a parameter `model` (or `model_url`)"
 
 
 def _suite_hints(config: pytest.Config) -> list[str]:
