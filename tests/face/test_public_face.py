@@ -54,17 +54,29 @@ def _assigned(node: ast.stmt) -> set[str]:
     return {target.id for target in targets if isinstance(target, ast.Name)}
 
 
+def names_page() -> str:
+    """Give docs/reference/python.md with each name's sentence as its docstring has it now."""
+
+    def current(row: re.Match[str]) -> str:
+        return f"|`{row[1]}`|{_first_sentence(row[1])}|"
+
+    return re.sub(r"^\|`(\w+)`\|.*$", current, PAGE.read_text("utf-8"), flags=re.MULTILINE)
+
+
 def test_type_checkers_see_what_can_be_imported() -> None:
     """The list for type checkers and the one for imports are one list, in two places."""
     assert _names_for_types() == pytest_agenteval._MODULE_OF
 
 
 def test_a_public_name_says_in_a_sentence_what_it_is() -> None:
-    """Each public name has a docstring whose first sentence ends, and a row in docs/reference/python.md."""
+    """Each public name has a docstring whose first sentence ends, and a row in docs/reference/python.md.
+
+    ``python -m tests.face.test_public_face`` writes the sentences into the page.
+    """
     sentences = {name: _first_sentence(name) for name in sorted(pytest_agenteval._MODULE_OF)}
     assert [each for each in sentences.items() if not each[1].endswith(".")] == []
     rows = set(PAGE.read_text("utf-8").splitlines())
-    assert [row for name, told in sentences.items() if (row := f"| `{name}` | {told} |") not in rows] == []
+    assert [row for name, text in sentences.items() if (row := f"|`{name}`|{text}|") not in rows] == []
 
 
 def test_what_a_public_class_can_do_is_described() -> None:
@@ -84,7 +96,7 @@ def test_what_a_public_class_can_do_is_described() -> None:
 
 def test_the_page_of_names_lists_no_other() -> None:
     """docs/reference/python.md has a row for each public name, and none for what is no longer there."""
-    rows = re.findall(r"^\| `(\w+)` \|", PAGE.read_text("utf-8"), re.MULTILINE)
+    rows = re.findall(r"^\|`(\w+)`\|", PAGE.read_text("utf-8"), re.MULTILINE)
     assert sorted(rows) == sorted(pytest_agenteval._MODULE_OF)
 
 
@@ -195,3 +207,7 @@ def test_what_a_user_writes_runs_as_it_is_typed(pytester: pytest.Pytester, quick
     )
     result = run(pytester, "evals", "--agent-model=scripted", "-v")
     result.assert_outcomes(passed=2)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(names_page(), encoding="utf-8")

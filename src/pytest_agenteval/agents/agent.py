@@ -20,7 +20,7 @@ from pytest_agenteval.tools.toolbox import ToolBox
 
 
 class NextTurn(Protocol):
-    """Gives the next user message."""
+    """Returns the next user message."""
 
     def __call__(self, replied: str | None = None) -> Awaitable[str | None]:
         """Give it, or None where there is no more; ``replied`` is the agent's reply to the last one.
@@ -30,7 +30,7 @@ class NextTurn(Protocol):
 
 
 class AgentContext(FrozenValue, frozen=True):
-    """Everything an agent may use in one trial.
+    """Everything that an agent may use in one trial.
 
     ``workspace`` is the trial's own tree, made when first used; ``tools`` the box through which every call
     goes; ``chat`` the model; ``turns`` gives the next user message, or None when there is no more.
@@ -56,15 +56,20 @@ class AgentContext(FrozenValue, frozen=True):
 
 
 AgentAnswer: TypeAlias = Answer | str | Mapping[str, Any] | None
-"""What an agent returns: an answer, its text alone, a map ``{"answer", "state", "messages", "usage"}``, or
-None where it worked on files and has no text."""
+"""What an agent may return: an ``Answer``, a text, a map, or None.
+
+The map has some of the keys ``answer``, ``state``, ``messages`` and ``usage``; None is for
+an agent that works on files and has no text.
+"""
 
 AgentFunction: TypeAlias = Callable[[Mapping[str, Any], AgentContext], AgentAnswer | Awaitable[AgentAnswer]]
-"""A function that acts as an agent: called with the task's input and the context, as ``Agent.run`` is."""
+"""An agent that is a function of the task's input and the context."""
 
 
 class Agent(Protocol):
-    """Who acts in a trial. One object serves many trials at once: it keeps nothing of a trial.
+    """Acts in a trial: the protocol of agents.
+
+    One object serves many trials at once: it keeps nothing of a trial.
 
     What else its class may say stands in ``AgentTraits``; one that can tell its end state is a
     ``ReportsEndState`` too, one that completes or checks a task's input ``PreparesInput`` or ``ChecksInput``.
@@ -75,7 +80,7 @@ class Agent(Protocol):
 
 
 class AgentTraits(Protocol):
-    """What an agent's class, or an object of it, may say of itself; each may be left out.
+    """Optional attributes of an agent's class or object.
 
     ``templates`` are its own prompt templates by name, replaced where task, suite or variant say so and
     rendered through ``ctx.prompts``. ``prompt_names`` names the prompts that it asks for without having a
@@ -95,11 +100,11 @@ Read: TypeAlias = Callable[[str], str | None]
 """Gives the text of a file of the starting workspace by its path; None where there is none."""
 
 InputProblem: TypeAlias = tuple[KeyPath, str, str] | tuple[KeyPath, str, str, str]
-"""What is wrong with an input: the key below ``input``, expected, found and, if there is one, a hint."""
+"""A problem of an input: its key, expected, found, and a hint."""
 
 
 class PreparesInput(Protocol):
-    """An agent class that completes what a task gives it, before any trial of the task."""
+    """An agent class that completes a task's input before its trials."""
 
     @staticmethod
     def prepared(
@@ -112,7 +117,7 @@ class PreparesInput(Protocol):
 
 
 class ChecksInput(Protocol):
-    """An agent class that sees what is wrong with a task's input before anything is tried."""
+    """An agent class that checks a task's input before any trial."""
 
     @staticmethod
     def input_problems(task_input: Mapping[str, Any]) -> Sequence[InputProblem]:
@@ -121,7 +126,7 @@ class ChecksInput(Protocol):
 
 @runtime_checkable
 class ReportsEndState(Protocol):
-    """An agent that can tell its end state from the workspace and the transcript, also after a crash."""
+    """An agent that reads its end state from the workspace and transcript, also after a crash."""
 
     def end_state(self, task_input: Mapping[str, Any], ctx: AgentContext) -> Mapping[str, Any]:
         """Give the end state, as JSON values, for graders to look at.

@@ -153,7 +153,7 @@ MOST_AT_ONCE = 32
 """Calls of one reply that run side by side: each may need a thread."""
 
 StopCondition = Callable[[Sequence[tuple[ToolCall, ToolResult]]], bool]
-"""Says, of the calls of one reply and their results, whether the conversation is over."""
+"""Decides, from a reply's calls and results, whether the conversation ends."""
 
 
 def until_no_calls(answered: Sequence[tuple[ToolCall, ToolResult]]) -> bool:
@@ -169,7 +169,7 @@ async def converse(
     most_asks: int | None = None,
     settings: ChatSettings = DEFAULT_SETTINGS,
 ) -> str:
-    """Let the model speak and call tools until it is done; give its last words.
+    """Let the model reply and call tools until it is done; return its last text.
 
     ``messages`` grows by the conversation. The calls of one reply run side by side; their results are added
     in the order of the calls. ``finished`` sees the calls of each reply with their results.
@@ -222,7 +222,7 @@ async def run_until_complete(
     remind: Callable[[Mapping[str, Any]], None],
     retries: int,
 ) -> Answer:
-    """Make one attempt, then up to ``retries`` more, each after a reminder of what is missing.
+    """Make an attempt, then up to ``retries`` more, each with a reminder of what is missing.
 
     ``attempt`` gives the last words, ``end_state`` a state whose ``is_complete`` says whether that was it,
     ``remind`` is given an incomplete state. The answer holds the last words and the last state; an incomplete
@@ -238,7 +238,7 @@ async def run_until_complete(
 
 
 class RepeatedCallGuard:
-    """Watches one attempt for a model that goes round in circles."""
+    """Detects a model that repeats the same call."""
 
     def __init__(self, most: int = MAX_EQUAL_CALLS) -> None:
         self._most = most
@@ -259,7 +259,7 @@ class RepeatedCallGuard:
 
 @dataclass(frozen=True, slots=True)
 class ToolCallingAgent:
-    """An agent with no ways of its own: the suite says its system prompt and its tools.
+    """The built-in agent: the suite sets its system prompt and tools.
 
     ``system`` is the system prompt, empty for none; a prompt template called ``system`` takes its place.
     ``tools`` names the tools to offer. Where the task's turns hold an assistant's, ``seed_replay`` takes what

@@ -84,7 +84,7 @@ class Calibration(Spec, frozen=True, kw_only=True):
 
 
 class MetricThreshold(FrozenValue, frozen=True):
-    """A figure that has to be reached in one dimension."""
+    """A figure that a dimension must reach."""
 
     metric: str
     dimension: str
@@ -92,7 +92,7 @@ class MetricThreshold(FrozenValue, frozen=True):
 
 
 class CalibrationPlan(FrozenValue, frozen=True):
-    """What judges score, and how their scores are compared with the labels.
+    """What judges score, and how scores are compared with labels.
 
     ``file`` and ``line`` are where it is written, ``labels`` is the file of its examples, as shown to people;
     ``cassette`` is the path of its recordings without its ending.

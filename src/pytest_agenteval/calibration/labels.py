@@ -32,7 +32,7 @@ ZERO_TO_ONE: Scale = (0.0, 1.0)
 
 
 class LabelledExample(FrozenValue, frozen=True):
-    """One thing to judge, with a label from 0 to 1 for some or all dimensions.
+    """An example with labels from 0 to 1 for some or all dimensions.
 
     ``values`` holds everything that the rubric shows, by name; ``output`` is the value that is judged.
     Labels are ``human`` where a person gave them, ``constructed`` where they follow from how the example was
@@ -58,7 +58,10 @@ class LabelledExample(FrozenValue, frozen=True):
 
 
 class ExampleJudgement(FrozenValue, frozen=True):
-    """One example, judged once: all judges side by side. ``repetition`` counts from 1."""
+    """One example, judged once by all judges.
+
+    ``repetition`` counts from 1.
+    """
 
     example: LabelledExample
     repetition: int
@@ -73,7 +76,7 @@ class ExampleJudgement(FrozenValue, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class CalibrationAnswers:
-    """Everything that the judges answered, and what each of them took, by name."""
+    """All replies of the judges and their usage, by judge."""
 
     judges: tuple[Model, ...]
     asks: tuple[ExampleJudgement, ...]

@@ -25,7 +25,7 @@ TOOL, CHAT = "tool://", "chat://"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request; the body is text wherever it is UTF-8, and headers have tuples of values."""
+    """An HTTP request; a UTF-8 body is text, headers have tuples of values."""
 
     method: str
     uri: str
@@ -38,7 +38,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What was answered; ``extra`` keeps what else an HTTP library notes, such as the final ``url``."""
+    """An HTTP response; ``extra`` has what else a library notes, such as the final ``url``."""
 
     status: int
     message: str = ""

@@ -14,12 +14,15 @@ from pytest_agenteval.text.errors import TrialBroken
 from pytest_agenteval.text.json_values import compact_json
 
 ChatMessage: TypeAlias = Mapping[str, Any]
-"""A message in the shape of OpenAI's chat completions: role, content, tool_calls, tool_call_id."""
+"""A message in OpenAI's format: role, content, tool_calls, tool_call_id."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChatSettings:
-    """How to ask; None leaves it to the provider. ``extra`` goes to the provider as it is."""
+    """Settings of a request; None leaves it to the provider.
+
+    ``extra`` goes to the provider as it is.
+    """
 
     temperature: float | None = None
     max_tokens: int | None = None
@@ -44,7 +47,7 @@ DEFAULT_SETTINGS = ChatSettings()
 
 
 class Reply(Record, frozen=True):
-    """What a model answered, and what it took.
+    """A model's reply, with its usage.
 
     ``finish`` is ``stop``, ``tool_calls``, ``length``, ``content_filter``, or else the provider's own word.
     ``first_token_s`` is seconds from the request to the first token, None when the reply was not streamed;

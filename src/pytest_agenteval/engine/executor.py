@@ -36,7 +36,7 @@ MOST_LOST = 3
 
 
 class ExecutorContext(Record, frozen=True):
-    """What a run tells its executor once, before the first plan: enough to build the same in another process.
+    """What an executor receives before the first plan, enough to work in another process.
 
     ``root`` is the folder that names of cassettes are relative to. ``started`` is when the whole run began,
     in seconds since 1970. At most ``concurrency`` trials are under way at once, and as many requests to each
@@ -81,7 +81,7 @@ class ExecutorContext(Record, frozen=True):
 
 
 class TrialRequest(Record, frozen=True):
-    """One plan to be carried out.
+    """One plan to run.
 
     ``workspace`` is the path of an existing tree to use in place of a fresh one. A ``stored`` trial is graded
     again: no agent acts. ``lost`` counts how often the trial began before, and was lost.
@@ -94,14 +94,14 @@ class TrialRequest(Record, frozen=True):
 
 
 class CalibrationRequest(Record, frozen=True):
-    """Labelled examples for judges to grade, under the conditions of the run."""
+    """Labelled examples to judge, with the run's conditions."""
 
     plan: CalibrationPlan
     conditions: Conditions
 
 
 class CalibrationResult(Record, frozen=True):
-    """What judges answered; where something broke there are no answers, and ``error`` says what it was.
+    """The judges' answers, or ``error``.
 
     ``paid`` is the usage that was not replayed from recordings.
     """
@@ -112,7 +112,7 @@ class CalibrationResult(Record, frozen=True):
 
 
 class UnusedRecordings(Record, frozen=True):
-    """Of one cassette: how many calls it holds, and the places of those that nobody had a use for.
+    """A cassette's number of calls, and the places of those that were not used.
 
     ``unused`` were not replayed. ``stale`` ones can no longer be made by any tool. In a ``chat`` cassette
     these are the replies to requests that an agent sent to models by itself.
@@ -125,7 +125,7 @@ class UnusedRecordings(Record, frozen=True):
 
 
 class ExecutorReport(Record, frozen=True):
-    """What is left to tell when an executor has closed.
+    """What an executor reports when it closes.
 
     ``unsaved`` are recordings that could not be written; ``unused_recordings`` are listed by cassette.
     ``remarks`` are lines for the summary.
@@ -137,7 +137,9 @@ class ExecutorReport(Record, frozen=True):
 
 
 class Executor(Protocol):
-    """Where plans become trials. All of it is called on one event loop, which waits for nothing else.
+    """Runs plans and returns trials.
+
+    All of it is called on one event loop, which waits for nothing else.
 
     ``registry.executor(name, factory)`` offers one, and ``--agent-executor=NAME`` chooses it. Whatever goes
     in and comes out is plain data, so that the same plan runs on this loop, in another process, on another
@@ -171,7 +173,7 @@ class Executor(Protocol):
 
 
 class ChecksArgument(Protocol):
-    """An executor class that sees what is wrong with its argument before anything is tried."""
+    """An executor class that checks its argument before the run."""
 
     @staticmethod
     def check_argument(argument: str) -> None:

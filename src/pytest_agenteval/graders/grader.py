@@ -14,7 +14,7 @@ from pytest_agenteval.text.errors import AgentEvalError
 
 
 class Grader(Protocol):
-    """Something that grades evidence and nothing else: no task file, no agent, no disk.
+    """Grades evidence: the protocol of graders.
 
     Its settings are its fields. What else it may say of itself stands in ``GraderTraits``; one that needs
     judges is a ``JudgedGrader`` too.
@@ -31,11 +31,11 @@ class Grader(Protocol):
 
 
 GraderFunction: TypeAlias = Callable[[Evidence], Grade | float | Awaitable[Grade | float]]
-"""A function that grades: called with the evidence, as ``Grader.grade`` is."""
+"""A grader that is a function of the evidence."""
 
 
 class GraderTraits(Protocol):
-    """What a grader's class, or an object of it, may say of itself; each may be left out.
+    """Optional attributes of a grader's class or object.
 
     - ``version`` (default ``"1"``) is part of the ruler's digest. Raise it when the same evidence may get
       another score, so that scores of two versions are not compared unnoticed.
@@ -96,11 +96,11 @@ def agent_of(factory: object) -> str:
 
 
 class JudgeUnavailable(AgentEvalError):
-    """A judge that cannot be called now: its grades are undecided, as they are without a judge."""
+    """A judge cannot be called; its grades are undecided."""
 
 
 class Judge(Protocol):
-    """A model that judges: what it is called, and the chat to ask it through."""
+    """A judge model: its name and its chat."""
 
     @property
     def model(self) -> Model:
@@ -115,7 +115,7 @@ class Judge(Protocol):
 
 @runtime_checkable
 class JudgedGrader(Protocol):
-    """A grader that needs judges; it is given them before it grades, and may be given none."""
+    """A grader that receives judges before it grades, possibly none."""
 
     def with_judges(self, judges: Sequence[Judge]) -> Grader:
         """Give a grader that asks these judges; called for each trial, whose judges are its own.

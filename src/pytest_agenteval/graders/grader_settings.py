@@ -39,7 +39,7 @@ def quoted_pattern(pattern: str) -> str:
 
 
 class WrongSetting(ValueError):
-    """A setting that cannot be meant: where it stands, what was expected, what was found."""
+    """A setting is invalid: its place, what was expected and found."""
 
     def __init__(self, path: KeyPath, expected: str, found: str, hint: str = "") -> None:
         self.path, self.expected, self.found, self.hint = path, expected, found, hint

@@ -37,7 +37,7 @@ _EXACTLY = Context(prec=400)
 
 
 class Matcher(Protocol):
-    """Tells the values that were meant from others."""
+    """Decides which values match."""
 
     def matches(self, found: Any) -> bool:
         """Whether this value is one that was meant."""
@@ -74,7 +74,7 @@ Setting = Mapping[str, Any]
 
 
 def matcher_of(setting: Any, place: KeyPath) -> Matcher:
-    """Read a matcher; ``place`` is where it stands."""
+    """Read a matcher; ``place`` is where it is."""
     if not isinstance(setting, Mapping):
         # A plain value is short for {exact: value}.
         return _comparing(brief(setting), setting, NOTHING, place, json_equal)

@@ -19,7 +19,7 @@ from pytest_agenteval.text.json_values import json_digest, normal_keys, normal_t
 
 # ``dict`` gives each object a dict of its own, for ``notes``, which is no field.
 class Evidence(Record, frozen=True, dict=True):
-    """What a trial left behind: the task's input, the transcript and the outcome."""
+    """What graders read: the task's input, the transcript and the outcome."""
 
     task_input: Mapping[str, Any]
     transcript: Transcript
@@ -119,7 +119,7 @@ def _normal_tree(tree: Tree) -> Tree:
 
 
 class Answer(Record, frozen=True):
-    """What an agent gives back: its last words and, where it keeps one, its state.
+    """What an agent returns: its last text and, if it has one, its end state.
 
     ``transcript`` is for agents whose requests nobody saw: messages as OpenAI or Anthropic have them, an ATIF
     trajectory, or a ``Transcript``. It becomes part of the trial's own transcript, and is not stored with the
@@ -153,7 +153,7 @@ class FileText(Record, frozen=True):
 
 
 class Tree(Record, frozen=True):
-    """A workspace at one moment: each file's path from its root, with ``/``, to its text."""
+    """A workspace at one moment: paths with ``/``, and texts."""
 
     files: Mapping[str, FileText] = NOTHING
 
@@ -174,7 +174,7 @@ class Tree(Record, frozen=True):
 
 
 class TreeDiff(Record, frozen=True):
-    """Which files came, changed and went, each list sorted; a move is one gone and one come."""
+    """The files that were added, changed and removed, sorted."""
 
     created: tuple[str, ...] = ()
     modified: tuple[str, ...] = ()
@@ -209,7 +209,7 @@ def unified(before: Tree, after: Tree, path: str) -> list[str]:
 
 
 class Outcome(Record, frozen=True):
-    """What a trial left behind, beside its transcript; built also after a crash."""
+    """What a trial left behind, except its transcript; also after a crash."""
 
     answer: Answer = Answer()
     before: Tree = Tree()
@@ -228,7 +228,7 @@ UNDECIDED: Mapping[str, str] = {
     "unreadable": "the grader cannot read what the agent wrote",
     "not_defined": "the original program has no such metric",
 }
-"""Why there may be no score, and what it means; where a grader broke, it is one of ``CAUSES``."""
+"""The reasons why a grade may have no score, with their meanings."""
 
 # The reason for a missing score where a grader raised an error, or returned something that is no grade.
 CRASH = "grader_crash"
@@ -244,7 +244,7 @@ _CALL_COUNTS = ("once or more", "never")
 
 
 class Check(Record, frozen=True, gc=False):
-    """One yes-or-no question, with both sides of the answer."""
+    """One yes-or-no question, with what was expected and found."""
 
     claim: str
     passed: bool
@@ -317,7 +317,7 @@ ROUNDING = 1e-9
 
 
 class Grade(Record, frozen=True, gc=False):
-    """What one grader found about one trial.
+    """One grader's result for one trial.
 
     ``score`` runs from 0 to 1. ``None`` says that the grader could not tell: such a grade is shown, and left
     out of every average. A grader fills in the first four fields and, where it has more to say, ``details``

@@ -25,7 +25,7 @@ MOST_REFUSED = 20
 
 
 class Clock:
-    """The date and time that an agent sees: fixed where the task says so, else the real one."""
+    """The agent's date and time: the task's, else the real one."""
 
     def __init__(self, fixed: str | None = None) -> None:
         self._fixed = None if fixed is None else datetime.fromisoformat(fixed)
@@ -186,7 +186,7 @@ _FIGURES: Mapping[Kind, int] = {"waiting": 1, "uncharged": 2, "charged": 3}
 
 
 class Budget:
-    """What one trial has used of its allowance; checked before each step, updated after it."""
+    """What a trial has used of its limits so far."""
 
     def __init__(self, allowed: Allowance, now: Callable[[], float] = time.monotonic) -> None:
         self.allowed = allowed

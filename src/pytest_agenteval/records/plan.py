@@ -16,7 +16,7 @@ from pytest_agenteval.text.formatting import MOST_NAME, one_line
 
 
 class PriceTier(Record, frozen=True):
-    """What a request with more than ``above`` tokens of prompt costs; None: as below that."""
+    """A price for requests with more than ``above`` prompt tokens; None keeps the lower tier's price."""
 
     above: int
     input: float | None = None
@@ -26,7 +26,7 @@ class PriceTier(Record, frozen=True):
 
 
 class ModelPrice(Record, frozen=True):
-    """What a million tokens of a model cost in USD, and since when that is so.
+    """A model's prices in USD per million tokens, and their date.
 
     ``cached`` are tokens of the prompt that came from the provider's cache, ``cache_write`` those that were
     written to it; None: they cost the same as other tokens of the prompt. Of ``tiers``, the highest one that
@@ -82,7 +82,7 @@ def _bare(name: str) -> str:
 
 RecordMode = Literal["off", "none", "once", "new_episodes", "all"]
 Kind = Literal["capability", "regression", "mixed"]
-"""What a suite is for: in a capability suite a low score is missed, in any other it fails."""
+"""A suite's kind: in a capability suite a low score is missed, in any other it fails."""
 # Tasks of ``dev`` are what people work on. Tasks of ``held_out`` stay unseen until they confirm a change.
 Split = Literal["dev", "held_out"]
 # Whether the agent should act (positive) or refrain (negative); empty where the task does not say.
@@ -90,7 +90,7 @@ Label = Literal["", "positive", "negative"]
 
 
 class TrialKey(NamedTuple):
-    """What tells one trial from all others of a run; ``repetition`` counts from 1."""
+    """Identifies a trial within a run; ``repetition`` counts from 1."""
 
     suite: str
     task: str
@@ -125,7 +125,7 @@ def is_same_model(named: str, other_name: str) -> bool:
 
 
 class Model(Record, frozen=True):
-    """What an agent or a judge thinks with.
+    """The model of an agent or a judge.
 
     ``name`` is what the user typed and reports show; ``id`` an offline model's name or a litellm id.
     ``params`` go to the provider with every request (``api_base``, ``temperature``, …); ``api_key_env``
@@ -141,7 +141,7 @@ class Model(Record, frozen=True):
 
 
 class PlannedGrader(Record, frozen=True):
-    """Which grader to apply, how, and how much it weighs."""
+    """A grader's name, settings and weight in a plan."""
 
     name: str
     label: str
@@ -152,7 +152,7 @@ class PlannedGrader(Record, frozen=True):
 
 
 class McpServer(Record, frozen=True):
-    """A server of tools that speaks MCP: a program to start, or the address of one that runs.
+    """An MCP server: a command that starts it, or its address.
 
     ``${NAME}`` in ``command``, ``env``, ``url`` and ``headers`` stands for a variable of the environment, and
     is filled in where the server is reached: no plan holds its value. The program starts in ``folder``, which
@@ -180,7 +180,7 @@ class McpServer(Record, frozen=True):
 
 
 class Allowance(Record, frozen=True):
-    """What a trial may use; None means as much as it likes."""
+    """The limits of a trial; None is no limit."""
 
     steps: int | None = None
     seconds: float | None = None
@@ -189,7 +189,7 @@ class Allowance(Record, frozen=True):
 
 
 class PlannedTask(Record, frozen=True):
-    """One task as trials need it: its own file's content with the suite's defaults filled in.
+    """One task with its suite's defaults filled in.
 
     ``layers`` are the folders that make the starting workspace, lowest first, and ``texts`` the files that
     are written into it, by path. ``prompts`` holds the texts that replace the agent's own templates of the
@@ -253,7 +253,7 @@ class PlannedTask(Record, frozen=True):
 
 
 class Conditions(Record, frozen=True):
-    """What is the same for every trial of a run: recording, judges, seed, where to keep things.
+    """What all trials of a run share: recording, judges, seed, folders.
 
     ``live`` says whether requests that agents make by themselves are sent without a tape; None leaves that to
     the task. With ``loopback``, those that an agent makes to this machine need no permission: they are sent
@@ -273,7 +273,7 @@ class Conditions(Record, frozen=True):
 
 
 class Variant(Record, frozen=True):
-    """A named set of prompt texts, read from the path ``source``; the unnamed one changes nothing."""
+    """A named set of prompt texts, read from ``source``; the unnamed one changes nothing."""
 
     name: str = ""
     prompts: Mapping[str, str] = NOTHING
@@ -281,7 +281,7 @@ class Variant(Record, frozen=True):
 
 
 class Plan(VersionedRecord, frozen=True):
-    """One trial to be carried out."""
+    """One trial to run."""
 
     task: PlannedTask
     model: Model

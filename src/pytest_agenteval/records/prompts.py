@@ -28,7 +28,7 @@ _INCLUDED = r"""{%-?\+?\s*(?:include|import|from|extends)\s+(?:\[\s*)?["']([^"']
 
 @cache
 def read_templates(package: str, folder: str = "prompts") -> Mapping[str, str]:
-    """Read the ``.jinja`` files of a folder inside a package: name without the ending, to text.
+    """Read a package folder's ``.jinja`` files into a map from name to text.
 
     For an agent class beside a folder ``prompts``: ``templates = read_templates(__package__)``. The texts
     are read once.
@@ -47,7 +47,7 @@ def included_prompts(text: str) -> Collection[str]:
 
 
 class PromptBroken(TrialBroken):
-    """A prompt file that replaces an agent's own prompt cannot be filled in."""
+    """A prompt file cannot be rendered."""
 
     cause = "prompt"
 
@@ -95,7 +95,7 @@ class PromptNotSent(TrialBroken):
 
 
 class Prompts:
-    """One agent's prompt texts, to be rendered by name.
+    """An agent's prompts, rendered by name.
 
     ``own`` are the agent's templates; ``changed`` replaces some of them by name. Templates see the values
     they are given and one another (``{% include "name" %}``); a value that is missing is an error. In a

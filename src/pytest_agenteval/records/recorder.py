@@ -80,14 +80,14 @@ class _Conversation:
 
 
 class AddedPrompt(NamedTuple):
-    """Where a request's messages were written down: the conversation's phase, and those that were new."""
+    """Where a request's messages were added: the phase, and which were new."""
 
     phase: int
     messages: Sequence[Mapping[str, Any]]
 
 
 class Recorder:
-    """The messages and calls of one trial so far; several threads may write to it.
+    """The messages and calls of a running trial; safe for threads.
 
     ``at`` gives the seconds since the trial began, ``prices`` are the user's own prices of models.
     """

@@ -15,7 +15,7 @@ NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 
 
 class ToolSpec(Record, frozen=True):
-    """A tool's name, what it is for, and the JSON Schema of its arguments.
+    """A tool's name, description, and the JSON Schema of its arguments.
 
     ``checked``: arguments are checked against ``parameters`` before the tool is called; else the tool does
     that itself. ``taped``: the tool sends requests to the outside world, so its answers are replayed from

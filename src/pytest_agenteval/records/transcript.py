@@ -84,14 +84,14 @@ TapeStatus = Literal["hit", "miss", "live", "none"]
 
 
 class ToolError(Record, frozen=True):
-    """Why a tool call gave no result, as the agent received it."""
+    """The error of a tool call, as the agent received it."""
 
     type: str
     message: str
 
 
 class ToolCall(Record, frozen=True):
-    """One request that the agent made of a tool, and what came of it.
+    """One tool call of the agent, with its result.
 
     ``turn`` counts the model's replies from 1, ``index`` the calls of one reply from 0.
     ``args`` is empty and ``raw_args`` holds the text when the arguments were not a JSON object.
@@ -131,7 +131,7 @@ class Message(Record, frozen=True):
 
 
 class Usage(Record, frozen=True, gc=False):
-    """What asking models took: tokens, money and attempts; usages can be added.
+    """Tokens, money and attempts of model requests; usages can be added.
 
     ``asks`` counts replies, ``attempts`` requests. A figure that is unknown is None, never 0: of one reply,
     and of a sum with any part unknown. Replies without tokens at an unknown price are replies of unknown
@@ -264,7 +264,7 @@ NAMED_EVENTS = frozenset({STARTED_PROGRAM, CHANGED_PROCESS, OTHER_MODEL, UNTAPED
 
 
 class Event(Record, frozen=True):
-    """Something worth knowing that is neither message nor call: a retry, a crash, a limit.
+    """A retry, crash, limit or similar during a trial.
 
     ``at`` is seconds since the trial began.
     """
@@ -276,7 +276,7 @@ class Event(Record, frozen=True):
 
 
 class Ask(Record, frozen=True):
-    """One reply of a model: when it was requested, when it came, what it took.
+    """One model reply: when it was requested, when it came, and its usage.
 
     ``started``, ``ended`` are seconds since the trial began, of the request that brought the reply;
     ``first_token_s`` is seconds after ``started``, None when the reply was not streamed. ``model`` is the
@@ -316,7 +316,7 @@ def models_of(asks: Sequence[Ask]) -> tuple[str, ...]:
 
 
 class Transcript(Record, frozen=True):
-    """The messages and calls of one trial, in the order in which they happened.
+    """The messages and calls of one trial in order.
 
     ``tools`` are those that were declared to a model.
     """

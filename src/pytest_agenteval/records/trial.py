@@ -14,11 +14,11 @@ from pytest_agenteval.records.record import NOTHING, Record, VersionedRecord
 from pytest_agenteval.records.transcript import JUDGE_ASK, USER_ASK, Transcript, Usage
 
 Ending = Literal["passed", "missed", "failed", "errored"]
-"""How a trial ended: passed, missed (capability suites), failed, or errored (no verdict on the agent)."""
+"""How a trial ended: passed, missed (capability suites), failed, or errored."""
 
 
 class Digests(Record, frozen=True, gc=False):
-    """What must be equal for two trials to be comparable, and what may be the thing compared.
+    """Hashes of what must be equal for two trials to be comparable.
 
     The agent sees ``input``, ``fixture``, ``prompt``, ``settings`` and ``tools``; ``ruler`` covers every
     grader with its configuration, version, judge and rubric; ``model`` the model with its parameters.
@@ -54,7 +54,7 @@ NO_TOOLS = "none"
 
 
 class TapeCounts(Record, frozen=True, gc=False):
-    """How calls met their cassettes: played, not found, sent and recorded."""
+    """How many calls were replayed, missing, sent and recorded."""
 
     hits: int = 0
     misses: int = 0
@@ -66,7 +66,7 @@ NO_TAPE = TapeCounts()
 
 
 class Origin(Record, frozen=True):
-    """Which attempt a trial was taken over from, instead of being carried out.
+    """The earlier attempt that a reused trial comes from.
 
     ``run`` is the name of the run that carried it out; it is empty for an earlier attempt of the same run.
     ``regraded`` means that its grades are new.
@@ -78,7 +78,7 @@ class Origin(Record, frozen=True):
 
 
 class ErrorDetails(Record, frozen=True):
-    """What broke a trial: the cause is one word of ``docs/concepts/trials.md``, by which reports count."""
+    """What broke a trial; its cause is a word of ``docs/concepts/trials.md``."""
 
     cause: str
     message: str

@@ -93,7 +93,7 @@ class NameTaken(UsageMistake):
 
 
 class UnknownName(UsageMistake):
-    """A name that nobody has registered; says which name is near and which are known.
+    """A name is not registered; names the nearest and all known.
 
     ``broken`` says what could not be registered: the name may be of it.
     """

@@ -44,7 +44,7 @@ AUDIT_MODELS = frozenset({"spoiler"})
 
 
 class Example(FrozenValue, frozen=True):
-    """An example: ``parts`` are the folders it is made of, the suite's own first, as they lie in a project.
+    """An example suite; ``parts`` are its folders, the suite's first.
 
     ``folders`` are where the parts may lie: in an installed package, or in a clone.
     """
@@ -62,7 +62,7 @@ class Example(FrozenValue, frozen=True):
 
 
 class Importer(Protocol):
-    """Brings another benchmark's suites and runs in: ``agenteval import NAME ...``."""
+    """Imports another benchmark's suites and runs: ``agenteval import NAME ...``."""
 
     help: str  # what it imports, in one line, for ``agenteval import --help``
 
@@ -78,7 +78,7 @@ class Importer(Protocol):
 
 
 class Registry:
-    """Everything that is known by a name; each name of a kind is taken once.
+    """Everything that is registered, by name; each name of a kind is unique.
 
     Wherever a thing can be registered, the text ``package.module:attribute`` can be: it is imported when its
     name is first used. ``discover`` is called with the registry before the first look-up: it registers what

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 ScorecardMaker: TypeAlias = "Callable[..., Scorecard | None]"
-"""``(entries, **options)`` gives the scorecard of one suite's trials with one model, or None."""
+"""Makes a suite's scorecard for one model from ``(entries, **options)``, or None."""
 ReportFormat: TypeAlias = "Callable[[Sequence[Run], Any], Iterable[Path | str]]"
-"""``(runs, folder)`` writes files into the folder, a ``Path``, and gives their paths."""
+"""Writes files of runs: ``(runs, folder)`` returns their paths."""
 
 
 class Metric(Record, frozen=True):
@@ -43,7 +43,7 @@ class Metric(Record, frozen=True):
 
 
 class MetricGroup(Record, frozen=True):
-    """Metrics that belong together, a level say: ``total`` is the group's own figure and bears its name.
+    """Metrics of a group, such as a level; ``total`` is the group's own figure.
 
     ``metrics`` are what the figure is made of, ``beside`` is shown with the group and is no part of it.
     ``reason`` says in a few words why a group that was tried has no value: ``needs --agent-judge``.
@@ -66,7 +66,7 @@ class MetricGroup(Record, frozen=True):
 
 
 class TotalPart(Record, frozen=True):
-    """What counts in a total: the mean of some groups, named by ``groups``, times ``weight``."""
+    """A part of a total: the mean of ``groups`` times ``weight``."""
 
     name: str
     value: float | None
@@ -75,7 +75,7 @@ class TotalPart(Record, frozen=True):
 
 
 class Total(Record, frozen=True):
-    """One figure for a model, the weighted sum of its parts; leaderboards are ordered by it.
+    """A model's weighted total, by which leaderboards are ordered.
 
     ``value`` is None where groups that it needs are ``missing``: the others alone never make one.
     ``beside`` names a group that is in no part and is shown beside the total.
@@ -112,7 +112,7 @@ class Scorecard(Record, frozen=True):
 
 
 class ReportOption(msgspec.Struct, frozen=True):
-    """An option of ``agenteval report`` that a scorecard takes.
+    """An option of ``agenteval report`` for a scorecard.
 
     What ``parse`` makes of its text is handed to the scorecard's maker under the flag's name without dashes.
     ``parse`` raises ValueError with what is wrong with the text.
@@ -125,7 +125,7 @@ class ReportOption(msgspec.Struct, frozen=True):
 
 
 class RegisteredScorecard(msgspec.Struct, frozen=True):
-    """A scorecard by its name; nothing of it is imported before ``load`` or ``options`` is called.
+    """A scorecard by name, imported when ``load`` or ``options`` is called.
 
     It is made for suites in which a grade has one of the labels ``graders``. ``settings`` are the values
     that the command line gives for its options.

@@ -42,7 +42,7 @@ MOST_NAMED = 3
 
 
 def add_common_arguments(parser: argparse.ArgumentParser, target: str) -> None:
-    """Declare ``--to``, whose help is ``target``, ``--mode`` and ``--force``."""
+    """Declare ``--to`` (help: ``target``), ``--mode`` and ``--force``."""
     parser.add_argument("--to", required=True, metavar="DIR", help=target)
     parser.add_argument(
         "--mode",
@@ -75,7 +75,7 @@ WIDTH = 110
 
 
 def write_yaml(path: Path, content: Mapping[str, Any]) -> Path:
-    """Write one file, and the folders above it; give its path."""
+    """Write a YAML file and its folders; return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(yaml_text(content), encoding="utf-8", newline="\n")
     return path
@@ -91,14 +91,14 @@ def yaml_text(content: Mapping[str, Any]) -> str:
 
 
 def make_project(folder: Path) -> None:
-    """Write a pytest.ini where the folder has no settings for pytest yet."""
+    """Write a pytest.ini if the folder has no pytest settings."""
     if not any((folder / name).exists() for name in PYTEST_SETTINGS):
         text = "[pytest]\ntestpaths = evals\n"
         (folder / "pytest.ini").write_text(text, encoding="utf-8", newline="\n")
 
 
 def read_json(path: Path) -> Any:
-    """Read a JSON file; raises ProblemsFound with the line where it breaks."""
+    """Read a JSON file; raises ProblemsFound with the line."""
     text = read_text(path)
     try:
         return json.loads(text)
@@ -108,7 +108,7 @@ def read_json(path: Path) -> Any:
 
 
 def read_text(path: Path) -> str:
-    """Read a UTF-8 text; raises ProblemsFound where it is none."""
+    """Read a UTF-8 text; raises ProblemsFound."""
     try:
         # ``-sig`` drops a byte order mark, at which ``json.loads`` would fail.
         return path.read_text(encoding="utf-8-sig")
@@ -137,14 +137,14 @@ def read_all(paths: Iterable[Path]) -> Iterator[tuple[Path, Any]]:
 
 
 def misshapen(path: Path, expected: str, found: object, *key: str | int, hint: str = "") -> ProblemsFound:
-    """Make the error for JSON that is not what it should be; the key says where."""
+    """Make the error for JSON of the wrong shape, with the key."""
     text = found if isinstance(found, str) else json.dumps(found, ensure_ascii=False, default=str)
     short = text if len(text) <= 80 else f"{text[:79]}…"
     return ProblemsFound([Problem(str(path), None, key, expected, short, hint)])
 
 
 class ImportedRun(Record, frozen=True):
-    """What one model did in one suite: its finished trials, and when they began and ended (ISO 8601).
+    """One model's imported trials in one suite, with start and end (ISO 8601).
 
     ``judges`` are who judged, by name, each with a note that is shown beside it (``verdicts as published``).
     """
@@ -169,7 +169,7 @@ def imported_runs(target: Path, command: Sequence[str]) -> list[Path]:
 def replace_imported_runs(
     target: Path, begin: Sequence[str], runs: Sequence[ImportedRun], command: Sequence[str]
 ) -> list[Path]:
-    """Write runs in place of those that a command beginning with ``begin`` imported; return their folders.
+    """Replace the runs that a command starting with ``begin`` imported; return their folders.
 
     ``command`` is what was typed now, stored in each run's header. If ``latest`` points to a run that was
     made here, it still does afterwards: no import counts as newer.
@@ -217,7 +217,7 @@ def _write(root: Path, run: ImportedRun, command: Sequence[str], taken: Collecti
 
 
 class RecordedCall(Record, frozen=True):
-    """One call of a tool and its result, both JSON; ``remarks`` are further keys of the stored response."""
+    """One tool call with its result as JSON; ``remarks`` are further keys of the stored response."""
 
     tool: str
     args: Mapping[str, Any]
@@ -226,7 +226,7 @@ class RecordedCall(Record, frozen=True):
 
 
 def write_tool_cassette(path: Path, calls: Iterable[RecordedCall]) -> Path:
-    """Write one cassette file (JSON or YAML by its ending), in place of one that is there; give its path."""
+    """Write a cassette file, JSON or YAML by its suffix; return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     interactions = []
     for call in calls:

@@ -37,7 +37,7 @@ from pytest_agenteval.store.run_schemas import FINISHED, GRADE, NOT_RUN, STARTED
 
 
 class TranscriptLocation(NamedTuple):
-    """Where a transcript stands: the file's name in the run's folder, the first byte, how many bytes."""
+    """A transcript's place in the run's folder: file, first byte, number of bytes."""
 
     file: str
     offset: int
@@ -48,7 +48,7 @@ class TranscriptLocation(NamedTuple):
 
 
 class TrialSpan(NamedTuple):
-    """When an attempt at a trial ran: from ``started_at`` for ``seconds``, None where that is unknown."""
+    """When an attempt ran: ``started_at``, and ``seconds`` or None."""
 
     started_at: str
     seconds: float | None
@@ -174,7 +174,7 @@ def own_models_of(entries: Iterable[JournalEntry]) -> tuple[str, ...]:
 
 
 class StartedAttempt(NamedTuple):
-    """An attempt that began and, as far as the journal knows, never finished."""
+    """An attempt that started and did not finish, as far as the journal shows."""
 
     key: TrialKey
     attempt: int
@@ -186,7 +186,7 @@ def group_of(trial: JournalEntry | StartedAttempt) -> tuple[str, str, str]:
 
 
 class NotRunTrial(NamedTuple):
-    """A trial that was held back: ``cause`` in one word, ``reason`` for people, equal for many."""
+    """A trial that was not run: ``cause`` in one word, ``reason`` for people."""
 
     key: TrialKey
     cause: str

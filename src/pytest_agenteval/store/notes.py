@@ -31,7 +31,7 @@ DAMAGED_NOTE = "damaged since it was written, as its checksum shows"
 
 
 class Note(Record, frozen=True):
-    """What a person says about an attempt of a trial.
+    """A person's comment on an attempt of a trial.
 
     ``looked_at`` is when they last looked at it, as ``2026-11-28T09:30:00Z``, or empty. A note without that
     and without a ``comment`` is empty: it was taken away.

@@ -50,7 +50,7 @@ class RunModel(Record, frozen=True, forbid_unknown_fields=False):
 
 
 class RunSuite(Record, frozen=True, forbid_unknown_fields=False):
-    """A suite of the run; ``threshold`` below 1 is the mean score at which a task counts as passed.
+    """A suite of the run; ``threshold`` below 1 is the mean score at which a task passes.
 
     ``kind`` is the suite's own; a trial has a kind too, which differs if the suite has promoted its task.
     """
@@ -62,14 +62,14 @@ class RunSuite(Record, frozen=True, forbid_unknown_fields=False):
 
 
 class Levels(Record, frozen=True):
-    """The confidence levels of verdicts and intervals: a suite's, and that of all of its buckets together."""
+    """The confidence levels of verdicts and intervals: a suite's, and its buckets' together."""
 
     suite: float = 0.975
     buckets: float = 0.975
 
 
 class RepetitionRule(Record, frozen=True, forbid_unknown_fields=False):
-    """How it is decided, between ``low`` and ``high``, how often tasks are repeated; fixed before the run.
+    """The rule, fixed before the run, for repetitions between ``low`` and ``high``.
 
     After ``low`` repetitions a suite ends if it has a verdict at the levels of the first look, or if its p is
     above ``futile`` and the p of each of its buckets is above ``promising``. All others get ``high``
@@ -90,7 +90,7 @@ class RepetitionRule(Record, frozen=True, forbid_unknown_fields=False):
 
 
 class RunPrices(Record, frozen=True, forbid_unknown_fields=False):
-    """Where a run's prices come from.
+    """The sources of a run's prices.
 
     ``table`` is the package with the prices of known models, and its version. ``own`` are models whose price
     the user has set, with the date from which the price holds, or an empty text.
@@ -101,7 +101,7 @@ class RunPrices(Record, frozen=True, forbid_unknown_fields=False):
 
 
 class PlannedGroup(Record, frozen=True):
-    """How many tasks and trials of one bucket are to be done with one model and variant.
+    """The planned tasks and trials of a bucket with one model and variant.
 
     ``repetitions`` is that of the task with the fewest.
     """
@@ -116,7 +116,7 @@ class PlannedGroup(Record, frozen=True):
 
 
 class RunShards(Record, frozen=True, forbid_unknown_fields=False):
-    """Which shards of how many a run is, and what all of them have planned together.
+    """The shards of a run and their common plan.
 
     ``numbers`` count from 1: one number, or for a merged run those of its parts. ``tasks`` is a digest of
     what the tasks of all shards ask. ``baseline`` is the run to compare the whole run with.
@@ -140,14 +140,14 @@ class RunShards(Record, frozen=True, forbid_unknown_fields=False):
 
 
 class Resumption(Record, frozen=True, forbid_unknown_fields=False):
-    """When a run was gone on with, and by which command."""
+    """When a run was resumed, and by which command."""
 
     at: str
     command: tuple[str, ...] = ()
 
 
 class RunSession(Record, frozen=True, forbid_unknown_fields=False):
-    """One pytest that worked on a run; ``ended_at`` is empty while it works, and where it was killed."""
+    """One pytest process of a run; ``ended_at`` is empty while it runs or after it was killed."""
 
     started_at: str
     ended_at: str = ""

@@ -190,7 +190,7 @@ def first_unreadable(problems: Sequence[str]) -> list[str]:
 
 
 def load_run(run: str | PathLike[str], results: str | PathLike[str] = ROOT) -> Run:
-    """Read a stored run: a folder, or the name of one in ``results`` as ``agenteval report`` takes it.
+    """Read a stored run: its folder, or its name in ``results``.
 
     Names are ``latest``, ``MODEL@latest``, ``MODEL@YYYYMMDD`` and the beginning of a run's name; a path that
     is not a text is a folder. Header, plan and journals are read as far as possible, transcripts only when

@@ -197,11 +197,11 @@ def _digest(content: bytes) -> str:
 
 
 class OutsideWorkspace(Exception):
-    """A path that leaves the workspace: by ``..``, by being absolute, or through a link."""
+    """A path leaves the workspace: by ``..``, as an absolute path, or through a link."""
 
 
 class Workspace:
-    """A folder of one trial; nothing in it is shared with any other.
+    """The folder of one trial, shared with no other.
 
     ``layers`` are copied in order, later ones over earlier ones, and ``texts`` are written into the tree by
     their paths. Where ``at`` is given the tree is already there, and is used as it is. ``broken`` says why it

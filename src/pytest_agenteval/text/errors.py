@@ -15,7 +15,7 @@ MOST_LISTED = 12  # names beyond which a list is shortened
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong with a file, with all that its author needs to correct it."""
+    """One problem of a file, with all that its author needs to mend it."""
 
     file: str
     line: int | None
@@ -118,11 +118,11 @@ CAUSES: Mapping[str, str] = {
     "unwritable": "the trial could not be written to disk",
     "broken": "something else failed that is not the agent's fault",
 }
-"""Every cause of an errored trial, and what happened: in journals, on terminals, in JUnit and tables."""
+"""Every cause of an errored trial, with its meaning."""
 
 
 class AgentEvalError(Exception):
-    """Base of all errors that this project raises on purpose; its text needs no traceback."""
+    """Base of all errors that the package raises on purpose; shown without a traceback."""
 
 
 class RequestRefused(BaseException):
@@ -133,7 +133,7 @@ class RequestRefused(BaseException):
 
 
 class ProblemsFound(AgentEvalError):
-    """A file, or a setting, that its author has to mend; holds every problem found.
+    """A file or setting has problems; holds all of them.
 
     ``cause`` is the cause of a trial that met the problem only while it ran.
     """
@@ -146,11 +146,11 @@ class ProblemsFound(AgentEvalError):
 
 
 class UsageMistake(AgentEvalError):
-    """An option or setting that cannot be obeyed; pytest ends with exit status 4."""
+    """An option or setting is wrong; pytest ends with exit status 4."""
 
 
 class TrialBroken(AgentEvalError):
-    """A trial that could not be carried out, through no doing of the agent.
+    """A trial could not run, through no fault of the agent.
 
     ``cause`` is one of ``CAUSES``, by which reports count; a class with any other cannot be made.
     """
@@ -169,7 +169,7 @@ class FixtureBroken(TrialBroken):
 
 
 class CassetteMiss(TrialBroken):
-    """A call was not recorded, and nothing may be sent; ``problem`` says what is recorded, and what to do."""
+    """A call was not recorded and may not be sent; ``problem`` says what to do."""
 
     cause = "cassette_miss"
 
@@ -179,7 +179,7 @@ class CassetteMiss(TrialBroken):
 
 
 class ProviderDown(TrialBroken):
-    """A model or tool provider did not answer, after every retry."""
+    """A model or tool provider did not answer after all retries."""
 
     cause = "provider"
 
@@ -215,7 +215,7 @@ class ScriptEnded(TrialBroken):
 
 
 class TranscriptLost(TrialBroken, UsageMistake):
-    """The transcript of a stored trial cannot be read; how it ended is in the journal."""
+    """A stored trial's transcript cannot be read; its ending is in the journal."""
 
     cause = "transcript_lost"
 
@@ -225,7 +225,7 @@ ELAPSED_MORE = 1.1
 
 
 class LimitReached(AgentEvalError):
-    """A trial used up one of its own limits; it is graded all the same.
+    """A trial used up a limit; it is graded all the same.
 
     ``elapsed`` are the seconds that passed, of which a limit of seconds counts only ``used``.
     """

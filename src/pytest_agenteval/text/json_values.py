@@ -203,7 +203,7 @@ def is_part_of(part: Any, whole: Any) -> bool:
 
 
 def fold_text(text: str) -> str:
-    """Take away case, width (NFKC), spaces at the ends, and all but one of the white space between words."""
+    """Ignore case, width (NFKC), outer spaces and repeated white space."""
     folded = ""
     # Repeated, for folding the case of some letters gives letters that NFKC writes otherwise.
     while folded != text:
@@ -351,11 +351,11 @@ class Missing(Enum):
 
 
 ABSENT: Final = Missing.ABSENT
-"""What ``value_at`` gives where nothing stands at the path."""
+"""The result of ``value_at`` if nothing is at the path."""
 
 
 class PathError(ValueError):
-    """Raised for a text that is no path; ``rest`` is the part from where it cannot be read."""
+    """A text is no path; ``rest`` is the part that cannot be read."""
 
     def __init__(self, text: str, rest: str) -> None:
         super().__init__(f"{text!r} cannot be read from {rest!r} on" if text else "an empty text is no path")
@@ -363,7 +363,7 @@ class PathError(ValueError):
 
 
 def parse_path(text: str) -> KeyPath:
-    """Read a path strictly; raises PathError, also for an empty text."""
+    """Parse a path; raises PathError, also for an empty text."""
     steps: list[str | int] = []
     end = 0
     while end < len(text):
@@ -399,7 +399,7 @@ def format_path(path: Iterable[str | int]) -> str:
 
 
 def value_at(value: Any, path: KeyPath) -> Any:
-    """Give what stands at a path, or ABSENT."""
+    """Give the value at a path, or ABSENT."""
     for step in path:
         if isinstance(step, str):
             value = value.get(step, ABSENT) if isinstance(value, Mapping) else ABSENT

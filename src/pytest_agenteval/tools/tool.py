@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 ToolFunction: TypeAlias = Callable[[Mapping[str, Any]], Any | Awaitable[Any]]
-"""What a tool calls: it takes the arguments as one map, and returns a JSON value or an awaitable of one."""
+"""A tool's function: it takes one map of arguments and returns a JSON value, or an awaitable."""
 
 
 class ToolFailed(Exception):
-    """A tool's way to say no: its text goes to the agent as the call's error."""
+    """Raised by a tool; the agent receives its text as the call's error."""
 
     def __init__(self, message: str, type: str = "tool_error") -> None:
         super().__init__(message)
@@ -33,7 +33,7 @@ class ToolFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """Something an agent can call.
+    """Something that an agent can call.
 
     ``function`` takes the arguments as one map and returns a JSON value, or an awaitable of one; it raises
     ToolFailed to report an error to the agent. A tool with a ``wire`` is one HTTP request, recorded below
@@ -51,7 +51,7 @@ class Tool:
 
 
 class Wire(Protocol):
-    """What the calls of an HTTP tool look like on the wire: its cassettes hold the provider's responses."""
+    """How an HTTP tool's calls look in cassettes."""
 
     def request(self, args: Mapping[str, Any]) -> Request:
         """Give the request of a call to the provider, with defaults filled in and without secrets."""
@@ -64,7 +64,7 @@ class Wire(Protocol):
 
 
 class ToolResult(Record, frozen=True):
-    """What came of a call: a JSON value, or an error."""
+    """The result of a call: a JSON value, or an error."""
 
     value: Any = None
     error: ToolError | None = None
@@ -92,7 +92,7 @@ def not_recorded(tool: str) -> ToolResult:
 
 
 class Fault(Protocol):
-    """Something that makes a tool fail on purpose."""
+    """Makes a tool fail on purpose."""
 
     def serializes(self, call: ToolCall) -> bool:
         """Whether the tool's calls run one after the other, since later results depend on earlier ones."""

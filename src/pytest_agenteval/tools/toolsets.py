@@ -34,7 +34,7 @@ _HIDDEN = "a function that is no tool has a name that begins with '_'"
 
 
 class UnfitFunction(UsageMistake):
-    """A function that no schema describes: where it stands, and why."""
+    """A function cannot be described by a schema: where it is, and why."""
 
     def __init__(self, function: Callable[..., Any], why: str) -> None:
         code = getattr(inspect.unwrap(function), "__code__", None)
@@ -52,7 +52,7 @@ def tool_of(
     uses_http: bool = False,
     matching: Mapping[str, Any] | None = None,
 ) -> Tool:
-    """Make a tool of a function, sync or async, that is called with its arguments by name.
+    """Make a tool of a function, sync or async, with arguments by name.
 
     Each parameter needs a type hint, and has the default that the function gives it. A tool that asks the
     outside world is ``taped`` by its calls, or by the requests it makes if it ``uses_http``. Raises

@@ -34,7 +34,7 @@ _ASKING = re.compile(
 
 
 class Move(FrozenValue, frozen=True):
-    """What to say, and which tools to call with what."""
+    """What an offline player says, and which tools it calls."""
 
     text: str = ""
     calls: tuple[tuple[str, Mapping[str, Any]], ...] = ()
@@ -152,7 +152,7 @@ def _argument(question: str, shape: Mapping[str, Any], numbers: Iterator[str], w
 
 
 RulesPlayer = Callable[[Sequence[ChatMessage], Sequence[ToolSpec]], Move | None]
-"""``(messages, tools)`` gives the next move, or None where it has none to make."""
+"""Returns the next move for ``(messages, tools)``, or None."""
 
 
 class InvalidMove(TrialBroken):

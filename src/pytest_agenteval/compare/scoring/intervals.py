@@ -134,7 +134,7 @@ FEWEST_TASKS = 5
 
 
 class Interval(FrozenValue, frozen=True):
-    """Where a figure lies with the confidence ``level``: from ``low`` to ``high``, ends included."""
+    """A confidence interval: ``low`` to ``high`` at ``level``."""
 
     low: float
     high: float

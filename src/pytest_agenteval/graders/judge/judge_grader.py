@@ -30,7 +30,7 @@ MAX_CHARS_OF_ONE = 6_000
 
 
 def cut_middle(text: str, most: int = MAX_CHARS_OF_ONE) -> str:
-    """Give a text, or its first and last part with a line between them that says how much is left out."""
+    """Shorten a text to its first and last part, with a line that says how much is left out."""
     if len(text) <= most:
         return text
     first, last = most * 2 // 3, most // 3
@@ -38,7 +38,7 @@ def cut_middle(text: str, most: int = MAX_CHARS_OF_ONE) -> str:
 
 
 def join_within(parts: Iterable[str], between: str = "\n\n", most: int = MAX_CHARS) -> str:
-    """Put parts one after another until there are enough; then say how many are left out."""
+    """Join parts up to a length; then say how many are left out."""
     all_of, size = list(parts), 0
     pieces: list[str] = []
     for part in all_of:
@@ -123,7 +123,7 @@ def _plain(value: object) -> Any:
 
 
 class RubricGrader(ABC):
-    """Base of graders that ask judges by a rubric: say which in ``used_rubric``, and grade in ``judged``.
+    """Base of graders with a rubric: override ``used_rubric`` and ``judged``.
 
     The engine gives it judges before it grades, or none where nobody is there to ask. The rubric's digest is
     part of the ruler's: another rubric makes other grades.
@@ -167,13 +167,13 @@ class WithJudges:
 
 
 def no_judge_grade(grader: str) -> Grade:
-    """Give the grade of one that nobody is there to decide."""
+    """Give the undecided grade of a grader without a judge."""
     rationale = "no judge: --agent-judge=MODEL decides it"
     return Grade(grader, None, rationale, undecided="no_judge")
 
 
 def grade_from_judgement(grader: str, judgement: Judgement, threshold: float) -> Grade:
-    """Make a grade of what judges found: one check for each dimension that they could score."""
+    """Make a grade from a judgement: one check for each scored dimension."""
     scores = judgement.scores
     checks = tuple(
         dimension_check(name, score, threshold) for name, score in scores.items() if score is not None
@@ -184,12 +184,12 @@ def grade_from_judgement(grader: str, judgement: Judgement, threshold: float) ->
 
 
 def judgement_details(verdict: Any) -> dict[str, Any]:
-    """Give what stands beside the grade of a judgement or a comparison."""
+    """Give the details that a grade has of a judgement or comparison."""
     return {"judgement": verdict.as_details()}
 
 
 def dimension_check(name: str, score: float | None, threshold: float) -> Check:
-    """Check that a dimension reaches the threshold; one without a score does not."""
+    """Make the check that a dimension reaches the threshold; no score does not."""
     passed = score is not None and score >= threshold - ROUNDING
     return Check(f"{name} is good enough", passed, f"{threshold:g} or more", format_score(score))
 

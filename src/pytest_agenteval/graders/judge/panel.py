@@ -97,7 +97,7 @@ async def ask_judges(
     repair: bool = True,
     skip_unreachable: bool = False,
 ) -> Judgement:
-    """Ask every judge about one thing, side by side, and give their votes.
+    """Ask all judges in parallel; return their votes.
 
     ``parse`` reads a reply, or raises UnreadableReply; without it, a verdict quoted from ``values`` is not
     read as the judge's. An unreadable reply is requested once more, unless ``repair`` is false. A judge

@@ -68,7 +68,7 @@ LETTERS = ascii_uppercase
 
 
 class Dimension(FrozenValue, frozen=True):
-    """One thing that is scored by itself, and what it asks."""
+    """One thing that a rubric scores, with its question."""
 
     name: str
     says: str
@@ -76,7 +76,7 @@ class Dimension(FrozenValue, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Rubric:
-    """What judges decide, in which dimensions, on which scale; made by ``read_rubric``.
+    """The question, dimensions and scale of judges, made by ``read_rubric``.
 
     ``text`` is the whole file, ``body`` what stands below its front matter. ``shows`` names every value that
     the body is given, with what it is; ``output`` is the one that is judged. Judges score from ``low`` to
@@ -221,7 +221,7 @@ class RubricSpec(Spec, frozen=True, kw_only=True):
 
 
 def read_rubric(text: str, where: str = "rubric") -> Rubric:
-    """Read a rubric strictly; raises ProblemsFound with every problem, each with its line in ``where``."""
+    """Read a rubric; raises ProblemsFound with every problem and its line."""
     # A rubric that was written on any system is the same rubric, with the same digest.
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     parts = _PARTS.match(text)
@@ -287,7 +287,7 @@ def packaged_rubric(name: str) -> Rubric:
 
 @cache
 def read_rubric_file(file: Path) -> Rubric:
-    """Read the rubric that is a file of a package's own; raises ProblemsFound."""
+    """Read a rubric file of a package; raises ProblemsFound."""
     return read_rubric(file.read_text(encoding="utf-8"), file.name)
 
 

@@ -40,11 +40,11 @@ _LABEL = re.compile(r"\b(?:json5?|(?:final )?(?:answer|grade|output|rating|resul
 
 
 class UnreadableReply(ValueError):
-    """A reply that holds no verdict; the text says what is wrong with it."""
+    """A judge's reply has no verdict; the text says why."""
 
 
 class Verdict(FrozenValue, frozen=True):
-    """What a judge found: a score from 0 to 1 for each dimension, None where it could not tell."""
+    """One judge's score from 0 to 1 for each dimension, None where undecided."""
 
     scores: Scores
     rationale: str = ""
@@ -294,7 +294,7 @@ def _short_value(value: Any) -> str:
 
 
 class Vote(FrozenValue, frozen=True):
-    """What one judge found, and everything that it replied.
+    """One judge's verdict and full reply.
 
     ``problem`` says why no reply could be read; it is empty where one could. ``order`` names the candidates
     as they were shown, first to last, and ``seed`` is what that order was drawn from.
@@ -316,7 +316,7 @@ class Vote(FrozenValue, frozen=True):
 
 
 class Judgement(FrozenValue, frozen=True):
-    """What all judges found together: one score for each dimension, None where no judge could tell."""
+    """The judges' combined scores for each dimension, None where no judge decided."""
 
     rubric: Rubric
     votes: tuple[Vote, ...]

@@ -96,7 +96,7 @@ def task_id_of(item: pytest.Item) -> str:
 
 
 class AgentEval:
-    """What a test does with agents; its trials stand in the run of the session, journal and summary.
+    """Runs agents inside a pytest test; the fixture ``agenteval``.
 
     The suite of what it tries is the test's module, the task the test itself, unless a task's file says
     otherwise. Where a call names no mode, ``--agent-record`` and ``--agent-record-chat`` hold.

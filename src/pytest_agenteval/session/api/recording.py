@@ -132,7 +132,7 @@ def library_of(place: RecordingPlace) -> Iterator[Library]:
 
 
 class Recording(AbstractContextManager["Recording"]):
-    """All requests to models from code inside, and the tools that models called; also while it runs.
+    """The model requests and tool calls of a ``record`` block, readable while it runs.
 
     It reads requests to OpenAI, Anthropic, Gemini, Ollama and Bedrock, whichever client sends them. They are
     replayed from ``cassettes/`` or recorded there, as is all other HTTP. Made by ``record``.
@@ -262,7 +262,7 @@ class Recording(AbstractContextManager["Recording"]):
 
 
 def record(name: str, *, record: str | None = None, record_chat: str | None = None) -> Recording:
-    """See and tape what code inside asks: ``with record("refund") as seen:``, or ``async with``.
+    """Record and read what code sends: ``with record("refund") as seen:``, or ``async with``.
 
     ``record`` says how HTTP in general meets its cassette ``cassettes/NAME.yaml``, ``record_chat`` how
     requests to models meet theirs, ``cassettes/NAME.chat/``: ``none`` replays, ``once`` records where there

@@ -146,7 +146,7 @@ def _identity(trial: Trial) -> tuple[Any, ...]:
 
 
 class Trials(Sequence[Trial]):
-    """The trials of one task, in the order of their repetitions."""
+    """The trials of one task, by repetition."""
 
     def __init__(self, trials: Sequence[Trial]) -> None:
         self._trials = tuple(trials)
@@ -362,7 +362,7 @@ def run(
     judge: Sequence[str] = (),
     settings: Mapping[str, Any] = NOTHING,
 ) -> Trial | Trials:
-    """Try one task, and give the graded trial; with ``repetitions`` above 1, that many trials side by side.
+    """Run one task and return the graded trial, or ``Trials`` with ``repetitions`` above 1.
 
     ``task`` is the path of a task file, ``PATH::ID`` for one of several tasks, or a map as in a task file,
     which needs no id and may leave its graders to ``grade``. ``agent`` is a registered name,
@@ -402,7 +402,7 @@ def arun(
     judge: Sequence[str] = (),
     settings: Mapping[str, Any] = NOTHING,
 ) -> Coroutine[Any, Any, Trial | Trials]:
-    """Do what ``run`` does where an event loop runs, as in a notebook: ``trial = await arun(...)``."""
+    """Run a task where an event loop runs, as in a notebook: ``trial = await arun(...)``."""
     options = RunOptions(agent, model, repetitions, record, record_chat, judge, settings)
     # The place is read here: the frames of the running coroutine do not show who called ``arun``.
     return _arun(task, options, calling_place())
@@ -416,7 +416,7 @@ async def _arun(task: TaskReference, options: RunOptions, place: CodePlace) -> T
 
 
 def grade(trial: Trial, graders: Sequence[GraderReference] | None = None) -> Trial:
-    """Give a trial with new grades; no agent acts, and only judges that it had before judge again.
+    """Grade a trial again, without running its agent; return it with new grades.
 
     Without ``graders`` those of its task grade again, which works for trials of this process alone. Of any
     other trial, such as one of ``load_run``, graders see everything but the task's input.
@@ -427,7 +427,7 @@ def grade(trial: Trial, graders: Sequence[GraderReference] | None = None) -> Tri
 
 
 def tool_calls(trial: Trial, name: str | None = None) -> list[ToolCall]:
-    """Give the calls of tools that a trial's agent made, in order: all of them, or those of one tool."""
+    """Give an agent's tool calls of a trial in order, all or those of one tool."""
     return [
         call for call in trial.transcript.calls if call.by != "seed" and (name is None or call.tool == name)
     ]

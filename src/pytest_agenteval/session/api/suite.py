@@ -99,7 +99,7 @@ def agent_config(given: AgentReference | None, registry: Registry, root: Path) -
 
 
 class Task:
-    """One task, as in a task file; ``graders`` may be graders themselves, functions among them.
+    """One task, as in a task file; ``graders`` may also be grader objects and functions.
 
     ``input`` is what the agent is given: a text alone is its ``content``. ``bucket`` names its line in the
     table. ``more`` are other keys of a task file: ``tags``, ``limits``, ``split``, ``reference_solution``, …
@@ -123,7 +123,7 @@ class Task:
 
 
 class Suite:
-    """Tasks that have an agent, a kind and a gate in common, made by ``suite``."""
+    """Tasks with one agent, kind and gate, made by ``suite``."""
 
     def __init__(
         self,
@@ -155,7 +155,7 @@ def suite(
     kind: Kind = "mixed",
     **more: Any,
 ) -> Suite:
-    """Make a suite, which pytest collects where a ``test_*.py`` has it in a variable.
+    """Make a suite; pytest collects it from a variable in a ``test_*.py``.
 
     ``tasks`` are tasks, maps as in a task file, or one map as ``tasks:`` in suite.yaml, with ``rows``.
     ``agent`` is a registered name, ``module:function``, a map as in suite.yaml, or what acts itself.
