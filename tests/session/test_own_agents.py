@@ -179,4 +179,4 @@ def test_a_model_that_no_agent_takes_is_named_once(
 
     result.assert_outcomes(passed=2)
     (line,) = [line for line in result.outlines if "has no effect" in line]
-    assert "--agent-model has no effect on own:greet: it takes neither `model` nor" in line
+    assert "--agent-model has no effect on own:greet: give it a parameter `model`" in line
