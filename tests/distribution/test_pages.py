@@ -23,14 +23,14 @@ from pytest_agenteval.registry.installed import pytest_agenteval_register
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.text.errors import CAUSES, ProblemsFound, TrialBroken
+from tests.documentation import ENGLISH_PAGES, README, TRANSLATED_PAGES
 from tests.extended.performance.__main__ import parser as performance_options
 from tests.suites import only_our_plugin
 
 pytest_plugins = ["pytester"]
 
 ROOT = Path(__file__).parents[2]
-README = ROOT / "README.md"
-DOCS = tuple(sorted((ROOT / "docs").rglob("*.md")))
+DOCS = ENGLISH_PAGES
 OURS = tuple(file for file in DOCS if not file.name.startswith("ko-"))
 """Pages that name no options but ours."""
 
@@ -111,26 +111,6 @@ def _commands(file: Path) -> list[list[str]]:
     return [shlex.split(line, comments=True) for line in lines]
 
 
-def test_what_readme_shows_runs_offline_and_passes(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Who copies every file of README has three suites that pass, and sees the line that stands there."""
-    only_our_plugin(monkeypatch)
-    examples = _examples(README)
-    _write(pytester.path, examples)
-
-    result = pytester.runpytest("evals", "-v", "--agent-model=oracle,scripted")
-
-    (line,) = re.findall(r"^evals/greetings/\S+ PASSED 1\.00$", README.read_text("utf-8"), re.MULTILINE)
-    result.stdout.fnmatch_lines([line.replace("[", "[[]") + "*"])
-    ended = {(e.key.suite, e.key.model): e.ending for e in load_run(_latest(pytester.path)).entries}
-    assert {each for each in ended.items() if each[1] == "passed"} == {
-        (("greetings", "oracle"), "passed"),
-        (("sea", "oracle"), "passed"),
-        (("manners", "scripted"), "passed"),
-    }
-
-
 def test_what_the_pages_show_runs(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """The rubric, its task and its calibration are read as they stand, and judged; so are the other tasks."""
     only_our_plugin(monkeypatch)
@@ -196,13 +176,13 @@ def test_every_option_and_verb_that_is_named_exists(
 def test_links_lead_somewhere() -> None:
     """Every relative link of README and docs is a file of the project; every page can be come to."""
     linked = set()
-    for file in (README, *DOCS):
+    for file in (README, *DOCS, *TRANSLATED_PAGES):
         for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", _text(file)):
             if "://" not in target:
                 path = (file.parent / target).resolve()
                 assert path.is_file(), (file.name, target)
                 linked.add(path)
-    assert set(DOCS) - linked == {ROOT / "docs" / "index.md"}
+    assert set(DOCS) - linked == set()
 
 
 def test_every_key_of_a_task_and_a_suite_is_explained(capsys: pytest.CaptureFixture[str]) -> None:

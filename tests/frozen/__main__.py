@@ -29,7 +29,6 @@ PARTS: Mapping[str, Callable[[Scratch], Mapping[str, str]]] = {
     "endings": live_runs.endings,
     "cassettes": live_runs.cassettes,
     "processes": live_runs.documents_of_processes,
-    "readme": live_runs.readme,
     "scores": live_runs.scores,
 }
 """Each part gives texts by file name."""

@@ -30,7 +30,7 @@ from tests.frozen.stored_runs import against_schema
 
 LETTERS = PROJECTS / "letters"
 EVALS = (ROOT / "evals", ROOT / "fixtures", ROOT / "cassettes")
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+SHIPPED = (ROOT / "docs" / "start" / "shipped-suites.md").read_text(encoding="utf-8")
 
 ENDINGS: Mapping[str, str] = {
     "every-ending": "evals/greetings evals/strict -v --junitxml=j.xml",
@@ -130,18 +130,6 @@ def documents_of_processes(scratch: Scratch) -> dict[str, str]:
     return texts
 
 
-def readme(scratch: Scratch) -> dict[str, str]:
-    """Give what README's own files do, run as they stand there."""
-    folder = scratch.project()
-    for path, text in re.findall(r"^```\w+\n# ([\w/.-]+)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL):
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(text, encoding="utf-8")
-    command = "evals -v --agent-model=oracle,scripted"
-    printed = steady(pytest(folder, *command.split()), folder)
-    (line,) = re.findall(r"^evals/greetings/\S+\[oracle-1\] PASSED \S+", printed, re.MULTILINE)
-    return {"files.txt": f"$ pytest {command}\n{printed}\nREADME.md {shows(README, line)}"}
-
-
 def scores(scratch: Scratch) -> dict[str, str]:
     """Give every grade of every shipped task with each offline model, here and in processes."""
     folder = scratch.project(*EVALS)
@@ -195,7 +183,7 @@ def _grade(grade: Grade) -> str:
 
 
 def _figures(entries: Sequence[JournalEntry], model: str) -> str:
-    """Give a row of README's table of what each model reaches, and whether it stands there."""
+    """Give what a model reaches in each suite."""
     cells = []
     for suite in ("card", "pkm", "ko"):
         own = [entry for entry in entries if (entry.key.model, entry.key.suite) == (model, suite)]
@@ -203,12 +191,11 @@ def _figures(entries: Sequence[JournalEntry], model: str) -> str:
         mean = sum(entry.score or 0 for entry in dev) / len(dev)
         passed = sum(entry.ending == "passed" for entry in dev)
         cells += [f"{mean:.2f}", f"{passed} of {len(dev)}"]
-    row = f"| `{model}` | {' | '.join(cells)} |"
-    return f"{row}  README.md {shows(README, row)}"
+    return f"| `{model}` | {' | '.join(cells)} |"
 
 
 def _screen(shown: Printed, folder: Path) -> str:
-    """Give a newcomer's first run, and whether README shows its end."""
-    (end,) = re.findall(r"^```text\n(wall .*?)^run: .*?^```$", README, re.MULTILINE | re.DOTALL)
+    """Give a newcomer's first run, and whether the page shows its end."""
+    (end,) = re.findall(r"^```text\n(wall .*?)^run: .*?^```$", SHIPPED, re.MULTILINE | re.DOTALL)
     text = steady(shown, folder)
-    return f"{text}\nREADME.md {shows(text, steady(end, folder))}"
+    return f"{text}\nshipped-suites.md {shows(text, steady(end, folder))}"

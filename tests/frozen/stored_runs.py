@@ -1,7 +1,7 @@
 """Runs that lie on disk, read by every verb: documents, screens, HTML; and help, which needs no run.
 
 ``projects/stored`` has two small runs with every ending, wide letters, a diff and hostile texts. The runs in
-``projects/stored_pkm`` are those of README's first screen, without transcripts. They are never made anew.
+``projects/stored_pkm`` are two of the suite pkm, without transcripts. They are never made anew.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from pathlib import Path
 
 import jsonschema
 
-from tests.frozen.commands import PROJECTS, ROOT, Scratch, agenteval, compact, placed, pytest, shows
+from tests.documentation import ENGLISH_PAGES, README
+from tests.frozen.commands import PROJECTS, ROOT, Scratch, agenteval, compact, placed, pytest
 
 OLD, NEW = "20260101-000000-rules", "20261121-093015-rules"
 RUNS = {"OLD": OLD, "NEW": NEW, "RUN": NEW}
 PKM = "20261122-174524"
-README = ROOT / "README.md"
 GOLDEN = ROOT / "tests" / "store" / "golden" / "runs"
 STORED_BEFORE = ROOT / "tests" / "store" / "stored_before"
 
@@ -126,7 +126,7 @@ def schemas(scratch: Scratch) -> dict[str, str]:
 
 
 def screens(scratch: Scratch) -> dict[str, str]:
-    """Give what each verb prints, and the first of README's screens."""
+    """Give what each verb prints, and the comparison that docs/concepts/verdicts.md shows."""
     texts = {}
     for name, command in SCREENS.items():
         folder = project(scratch, name)
@@ -139,15 +139,13 @@ def screens(scratch: Scratch) -> dict[str, str]:
     for name, command in OF_PKM.items():
         printed = agenteval(folder, *shlex.split(command))
         texts[f"{name}.txt"] = f"$ agenteval {command}\n{printed}"
-    shown = f"$ agenteval {OF_PKM['pkm-compare']}\n{agenteval(folder, 'compare', PKM, 'latest').out}"
-    texts["pkm-compare.txt"] += f"\nREADME.md {shows(README.read_text(encoding='utf-8'), shown)}"
     return texts
 
 
 def pages(scratch: Scratch) -> dict[str, str]:
     """Give what the commands print that README and docs show one below the other."""
     texts = {}
-    for page in (README, *sorted(README.parent.glob("docs/**/*.md"))):
+    for page in (README, *ENGLISH_PAGES):
         shown = COMMAND.findall(page.read_text(encoding="utf-8"))
         folder = project(scratch, page.stem) if shown else scratch.folder
         lines = [re.sub(r"\b(OLD|NEW|RUN)\b", lambda word: RUNS[word[0]], line) for line in shown]

@@ -40,6 +40,7 @@ from tests.suites import only_our_plugin, run
 pytest_plugins = ["pytester"]
 
 ROOT = Path(__file__).parents[3]
+PAGE = ROOT / "docs" / "start" / "shipped-suites.md"
 CARDS = 25
 PKM_ROUTED = 32
 PKM_PARTS = ("cross_context", "multi_ts", "researcher", "starter_dedupe", "starter_mixed")
@@ -140,10 +141,10 @@ def _pages_say(model: str) -> dict[str, tuple[str, str]]:
     return figures
 
 
-def _screen_in_readme() -> list[str]:
-    """Give the end of a run that README shows, without what differs from run to run: its name, and times."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    (screen,) = re.findall(r"^```text\n(card .*?)^run: .*?^```$", readme, re.MULTILINE | re.DOTALL)
+def _screen_on_page() -> list[str]:
+    """Give the end of a run that the page shows, without its name and times."""
+    page = PAGE.read_text(encoding="utf-8")
+    (screen,) = re.findall(r"^```text\nwall .*?\n(card .*?)^run: .*?^```$", page, re.MULTILINE | re.DOTALL)
     return _timeless(screen.splitlines())
 
 
@@ -231,7 +232,7 @@ def test_rules_gets_some_right_and_some_half_right(rules: Run) -> None:
     """A newcomer's first run, offline, shows partial scores, half credits, and the figures of the pages."""
     assert _figures(rules) == _pages_say("rules")
     screen = [line.text for line in screen_lines(view_of(rules), 100, parts=_parts(rules))]
-    assert _timeless(screen) == _screen_in_readme()
+    assert _timeless(screen) == _screen_on_page()
     assert len(screen) + SEPARATORS <= MOST_LINES
     for suite, halved in (("card", "card_template_choice"), ("pkm", "pkm_routed_correctly")):
         entries = _of(rules, suite)
@@ -329,7 +330,7 @@ REPETITIONS = 3
 
 
 def test_pytest_without_a_path_collects_the_evals_too() -> None:
-    """``pytest -n 8 --repetitions 3``, as it stands in README: three trials of every task of each suite."""
+    """``pytest -n 8 --repetitions 3``, as README promises: three trials of every task of each suite."""
     ours = ("AGENTEVAL_", "PYTEST")
     environ = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
@@ -351,9 +352,6 @@ def test_pytest_without_a_path_collects_the_evals_too() -> None:
     assert counts == [157, 157, 157]
 
 
-README = ROOT / "README.md"
-
-
 def test_compare_names_the_bucket_that_was_made_worse_and_no_other(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -372,7 +370,10 @@ def test_compare_names_the_bucket_that_was_made_worse_and_no_other(
     assert [change.name for change in comparison.worse] == ["pkm", "opt_out"]
     assert comparison.better == ()
     _nothing_else_moved(comparison)
-    assert _without_run_names(screen(comparison)) in _without_run_names(README.read_text(encoding="utf-8"))
+    shown = (ROOT / "docs" / "concepts" / "verdicts.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```text\n(pkm is worse .*?)^```$", shown, re.MULTILINE | re.DOTALL)
+    printed = _without_run_names(screen(comparison)).splitlines()
+    assert [line for line in _without_run_names(block).splitlines() if line not in printed] == []
 
 
 def screen(comparison: RunComparison) -> str:
