@@ -10,7 +10,7 @@ from datetime import date
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.extended.frameworks.catalogue import BY_NAME, UNREAD
+from tests.extended.frameworks.catalogue import BY_NAME, UNREAD, Framework
 from tests.extended.frameworks.environments import ROOT, YEAR_OLD
 from tests.extended.frameworks.matrix import cases
 
@@ -92,70 +92,95 @@ class Notes:
         return [Row(**each) for each in json.loads(self._file.read_text(encoding="utf-8"))]
 
 
-class Line(NamedTuple):
-    """A line of the page: one framework in one age, all ways of it, and why it cannot be tried, if so.
+class Age(NamedTuple):
+    """One framework in one age: its ways, and why it cannot be tested, if so.
 
-    ``is_unread``: it speaks a format that pytest-agenteval does not read. ``without`` are the ways that it
-    lacks in that age, with the reasons.
+    ``without`` are the ways that it lacks in that age, with the reasons.
     """
 
     framework: str
     age: str
     ways: tuple[str, ...]
     lacks: str
-    is_unread: bool
     without: str
 
+    def rows(self, tested: Mapping[str, Row]) -> list[Row]:
+        """Give the rows of its ways that were run."""
+        named = (tested.get(f"{self.framework} {self.age} {way}") for way in self.ways)
+        return [row for row in named if row and not self.lacks]
+
+    def cell(self, tested: Mapping[str, Row], before: str) -> str:
+        """Give its versions and what was not tested; ``before`` is what the page has."""
+        if self.lacks:
+            return f"not tested: {self.lacks}"
+        rows = self.rows(tested)
+        if not rows:
+            return before
+        run = {row.way for row in rows}
+        never = ", ".join(way for way in self.ways if way not in run)
+        return _versions(rows[0]) + (f"; never tested: {never}" if never else "") + self.without
+
+
+class Line(NamedTuple):
+    """A line of the page: one framework in both ages.
+
+    ``is_unread``: it speaks a format that pytest-agenteval does not read.
+    """
+
+    framework: str
+    ages: tuple[Age, Age]
+    is_unread: bool
+
     @property
-    def title(self) -> str:
-        """What it begins with."""
-        return f"{self.framework}, {self.age.replace('-', ' ')}"
+    def ways(self) -> str:
+        """All ways in which it is run."""
+        return ", ".join(dict.fromkeys(way for age in self.ages if not age.lacks for way in age.ways))
 
 
 def lines_of_page() -> Iterator[Line]:
     """Give all lines, in the catalogue's order."""
     for framework in BY_NAME.values():
         is_unread = all(case.format in UNREAD for case in framework.cases)
-        for age in AGES:
-            ways = tuple(case.function for case in cases(framework) if not case.lacks(age))
-            lacking = [case for case in framework.cases if case.lacks(age)]
-            without = "".join(f"; without {case.function}: {case.lacks(age)}" for case in lacking)
-            yield Line(framework.name, age, ways, framework.lacks(age), is_unread, without)
+        newest, year_old = (_age(framework, age) for age in AGES)
+        yield Line(framework.name, (newest, year_old), is_unread)
+
+
+def _age(framework: Framework, age: str) -> Age:
+    ways = tuple(case.function for case in cases(framework) if not case.lacks(age))
+    lacking = [case for case in framework.cases if case.lacks(age)]
+    without = "".join(f"; without {case.function}: {case.lacks(age)}" for case in lacking)
+    return Age(framework.name, age, ways, framework.lacks(age), without)
 
 
 def write_page(rows: Iterable[Row]) -> None:
-    """Write the page, which names the ways that were never tried."""
-    tried = {row.name: row for row in rows}
-    head = ["| framework | versions | ways | passed | tested |", "|---|---|---|---|---|"]
+    """Write the page, which names the ways that were never tested."""
+    tested = {row.name: row for row in rows}
+    head = ["| framework | newest | a year old | ways | passed | last tested |", "|---|---|---|---|---|---|"]
     before = _lines_before()
-    table = "\n".join([*head, *(_table_line(line, tried, before) for line in lines_of_page())])
+    table = "\n".join([*head, *(_table_line(line, tested, before) for line in lines_of_page())])
     PAGE.write_text(f"{HEAD}{table}\n{NOTE}", encoding="utf-8", newline="\n")
 
 
-def _lines_before() -> dict[str, str]:
-    """Give the lines of the page as it is, by their titles: rows may have been noted on another machine."""
+def _lines_before() -> dict[str, list[str]]:
+    """Give the page's cells by framework: rows may have been noted on another machine."""
     lines = PAGE.read_text(encoding="utf-8").splitlines()
-    return {line.split("|")[1].strip(): line for line in lines if line.startswith("| ")}
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("| ")]
+    return {each[0]: each for each in cells if len(each) == 6}
 
 
-def _table_line(line: Line, tried: Mapping[str, Row], before: Mapping[str, str]) -> str:
-    if line.lacks:
-        return f"| {line.title} | | not tested: {line.lacks} | | |"
-    named = {way: tried.get(f"{line.framework} {line.age} {way}") for way in line.ways}
-    rows = [row for row in named.values() if row]
-    never = [way for way, row in named.items() if not row]
-    parts = [", ".join(row.way for row in rows), f"never tested: {', '.join(never)}" if never else ""]
-    ways = "; ".join(filter(None, parts)) + line.without
-    if not rows:
-        return before.get(line.title, f"| {line.title} | | {ways} | | |")
-    faults = [f"{row.way}: {row.faults[0]}" for row in rows if row.faults]
+def _table_line(line: Line, tested: Mapping[str, Row], before: Mapping[str, list[str]]) -> str:
+    old = before.get(line.framework, [line.framework, "never tested", "never tested", "", "", ""])
+    rows = [row for age in line.ages for row in age.rows(tested)]
+    faults = [f"{row.way} ({row.age}): {row.faults[0]}" for row in rows if row.faults]
     good = UNREAD_NOTE if line.is_unread else "all"
-    holds = good if not faults else "; ".join(faults).replace("|", "\\|")
-    day = max(row.day for row in rows)
-    return f"| {line.title} | {_versions(rows[0])} | {ways} | {holds} | {day} |"
+    passed = "; ".join(faults).replace("|", "\\|") or good if rows else old[4]
+    day = max([*(row.day for row in rows), old[5]])
+    versions = [age.cell(tested, cell) for age, cell in zip(line.ages, old[1:3], strict=True)]
+    return f"| {' | '.join([line.framework, *versions, line.ways, passed, day])} |"
 
 
 def _versions(row: Row) -> str:
     left_out = row.left_out
     mark = "³" if "aiohttp" in left_out else "²" if "mcp" in left_out else "¹" if left_out else ""
-    return ", ".join(each.replace("==", " ") for each in row.versions) + mark
+    names = [each.replace("==", " ").removeprefix(f"{row.framework} ") for each in row.versions]
+    return ", ".join(names) + mark
