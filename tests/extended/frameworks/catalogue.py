@@ -184,7 +184,7 @@ PYTHON = (
         own_prompt=True,
         asides=True,
         slow=True,
-        lacked_a_year_ago="0.1.7 brings no CLI, and hangs up on one before it asks for tools of this process",
+        lacked_a_year_ago="0.1.7 includes no CLI, and disconnects from a CLI before it lists the tools",
         tool="mcp__weather__get_weather",
     ),
     Framework("agno", ("agno", "openai"), (Case("run", CHAT), Case("sync", CHAT)), own_prompt=True),
@@ -193,7 +193,7 @@ PYTHON = (
         ("crewai",),
         (Case("kickoff", CHAT), Case("kickoff_async", CHAT), _terminal(CHAT), _structured(CHAT)),
         own_prompt=True,
-        lacked_a_year_ago="1.5.0 reads its calls in the model's texts, and gives none of them to its caller",
+        lacked_a_year_ago="1.5.0 reads tool calls from the model's text, and does not return them",
     ),
     Framework(
         "autogen",
@@ -243,7 +243,7 @@ PYTHON = (
             _terminal(CHAT),
             _structured(CHAT),
         ),
-        lacked_a_year_ago="there were betas only",
+        lacked_a_year_ago="only betas existed",
     ),
     Framework("instructor", ("instructor",), (_terminal(CHAT), _structured(CHAT, loops=False))),
     Framework(
@@ -263,7 +263,7 @@ PYTHON = (
         )
         for name, lacked in (
             ("groq", ""),
-            ("together", "its streams have no calls of tools"),
+            ("together", "its streams have no tool calls"),
             ("huggingface-hub", ""),
         )
     ),
