@@ -289,7 +289,7 @@ def _next_steps(end: RunEnd) -> Iterator[str]:
         spent = any(trial.cause == "budget" for trial in run.not_run)
         compared = shlex.join([command[0], *resume_arguments(command[1:], again, budget_spent=spent)])
     elif not (end.settings.judges or end.settings.regrade) and any(map(_waits_for_judge, run.entries)):
-        own = (each for each in map(str, config.invocation_params.args) if each != "--agent-resume")
+        own = map(str, config.invocation_params.args)
         again_graded = resume_arguments(own, f"--agent-regrade={end.folder.name}")
         compared = shlex.join(["pytest", *again_graded, "--agent-judge=MODEL"])
     return filter(None, (compared, *looked_at))
