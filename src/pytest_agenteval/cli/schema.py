@@ -104,12 +104,13 @@ def _file_schema(what: str) -> dict[str, Any]:
     shape = {"anyOf": [one, several]} if what == "task" else one
     definitions = spec_definitions(spec)
     if what == "suite":
-        definitions = {**spec_definitions(_imported(AUTHORED["task"][1])), **definitions}
+        for place in ("tasks.task_spec:Task", "tasks.suite_spec:Rows"):
+            definitions |= spec_definitions(_imported(place))
         task = definitions["Task"]
         # In a suite's file a task without an id has the first words of its input as one.
         required = [key for key in task["required"] if key != "id"]
         definitions["TaskOfSuite"] = {**task, "title": "TaskOfSuite", "required": required}
-        del definitions["Task"]
+        definitions = dict(sorted((name, each) for name, each in definitions.items() if name != "Task"))
     return {"$schema": _DRAFT, **(head if description else {}), **shape, "$defs": definitions}
 
 

@@ -125,9 +125,13 @@ def task_entries(document: ParsedDocument) -> list[tuple[KeyPath, JSON]]:
     if document.path.name not in SUITE_NAMES:
         return [((), value)]
     entries = value.get("tasks") if isinstance(value, dict) else None
-    listed = enumerate(entries if isinstance(entries, list) else ())
-    maps = ((at, entry) for at, entry in listed if isinstance(entry, dict) and "rows" not in entry)
-    return [(("tasks", at), with_id(entry)) for at, entry in maps]
+    several = enumerate(entries) if isinstance(entries, list) else ()
+    listed = (
+        [(("tasks",), entries)]
+        if isinstance(entries, dict)
+        else [(("tasks", at), each) for at, each in several]
+    )
+    return [(at, with_id(each)) for at, each in listed if isinstance(each, dict) and "rows" not in each]
 
 
 def with_id(task: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 SUITE_NAMES = ("suite.yaml", "suite.yml", "suite.json")
 _SUFFIXES = (".json", ".yaml", ".yml")
 # A pattern, for the file of a suite may be too broken to be parsed.
-_NAMES_ROWS = re.compile(rb"""^\s*["']?tasks["']?\s*:""", re.MULTILINE)
+_NAMES_ROWS = re.compile(rb"""^\s*["']?tasks?["']?\s*:""", re.MULTILINE)
 # The first key of a baseline's file, which may lie among tasks and is none.
 BASELINE_MARK = "agenteval_baseline"
 # Files that may hold pytest's settings.

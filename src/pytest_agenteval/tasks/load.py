@@ -253,7 +253,12 @@ def _validate(document: ParsedDocument, suite: Suite | None) -> list[Task]:
         try:
             task = spec_of(Task, entry)
         except SpecRefused:
-            problems += problems_of(Task, entry, document, place).problems
+            wrong = problems_of(Task, entry, document, place).problems
+            # In a suite's file a task without an input has no id either, which is one mistake.
+            is_one = (
+                place[:1] == ("tasks",) and isinstance(entry, dict) and not {"id", "input"} & entry.keys()
+            )
+            problems += (each for each in wrong if not (is_one and each.path == (*place, "id")))
         else:
             tasks.append(task)
             if (earlier := first.setdefault(task.id, place)) != place:

@@ -266,7 +266,7 @@ class Suite(TwoSpellings, frozen=True, kw_only=True):
     ] = False
     task_pass_threshold: Annotated[Share, expects("a number from 0 to 1")] = 1.0
     tasks: Annotated[
-        Rows | tuple[TaskOrRows, ...],
+        TaskOrRows | tuple[TaskOrRows, ...],
         expects(
             "a list of tasks, as in task files; a map with `rows`, `input` and `graders`, alone or in the "
             "list, makes a task of each row"
@@ -276,10 +276,12 @@ class Suite(TwoSpellings, frozen=True, kw_only=True):
     @property
     def tables(self) -> Mapping[KeyPath, Rows]:
         """The tables whose rows are tasks, by where each stands in the suite's file."""
-        if isinstance(self.tasks, Rows):
-            return {("tasks",): self.tasks}
-        listed = enumerate(self.tasks)
-        return {("tasks", at): from_builtins(Rows, each) for at, each in listed if "rows" in each}
+        entries: dict[KeyPath, Map] = (
+            {("tasks",): self.tasks}
+            if isinstance(self.tasks, Mapping)
+            else {("tasks", at): each for at, each in enumerate(self.tasks)}
+        )
+        return {at: from_builtins(Rows, each) for at, each in entries.items() if "rows" in each}
 
     def __post_init__(self) -> None:
         _ = self.tables  # refuses a wrong one

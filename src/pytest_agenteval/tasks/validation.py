@@ -125,7 +125,7 @@ class _Search:
     def _within(self, branch: Any, value: Any, path: KeyPath) -> list[Problem] | None:
         """Give the problems of what a value holds; None where the value itself is refused."""
         _, (bare, *others), rules = _branches(branch)
-        if others:
+        if others or (isinstance(value, dict) and any(isinstance(rule, OfKind) for rule in rules)):
             return list(self.problems(branch, value, path))
         origin, args = get_origin(bare), get_args(bare)
         if _is_spec(bare):

@@ -153,6 +153,9 @@ def test_each_problem_has_its_line_and_key(
         (7, "[tasks][3][id]"),
     ]
     assert "'same', which the task on line 4 has too" in str(wrong.value)
+    write(tmp_path, {"evals/suite.yaml": "name: a\ntask: [{input: Hi, graders: []}]\n"})
+    assert main(["validate"]) == 1
+    assert "did you mean 'tasks'?" in capsys.readouterr().out
     write(tmp_path, {"evals/suite.yaml": "nam: a\ntasks: [5, {rows: a.csv}, {input: Hi, graders: []}]\n"})
     assert main(["validate"]) == 1
     found = capsys.readouterr().out
@@ -180,6 +183,8 @@ def test_ids_are_made_of_the_first_words(tmp_path: Path) -> None:
         "x" * 40,
     ]
     assert [each.line for each in tasks] == [3, 4, 5, 6, 7]
+    (alone,) = own_tasks(tmp_path, "  input: A task alone\n  graders: [{name: n}]\n")
+    assert (alone.task.id, alone.at) == ("a_task_alone", ("tasks",))
     assert tasks[0].task.given == {"content": "  Where IS it, please? "}
 
 

@@ -22,7 +22,7 @@ from pytest_agenteval.graders.judge.verdicts import Judgement
 from pytest_agenteval.records.evidence import ROUNDING, Check, Evidence, Grade, Tree, unified
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.transcript import Message, ToolCall
-from pytest_agenteval.text.errors import Problem, ProblemsFound, key_path_text
+from pytest_agenteval.text.errors import Problem, ProblemsFound, UsageMistake, key_path_text
 
 # Bounds of what a judge is shown: of one value of a rubric, and of one text, call or diff within it.
 MAX_CHARS = 24_000
@@ -267,7 +267,10 @@ class JudgeGrader(RubricGrader):
             return question_rubric(self.rubric)
         if not self.rubric.isidentifier() and "." in self.rubric:
             raise ValueError(f"{self.rubric!r} is like a path, and a rubric's file ends in .jinja")
-        return self.rubric_named(self.rubric)
+        try:
+            return self.rubric_named(self.rubric)
+        except (UsageMistake, ValueError) as unknown:
+            raise ValueError(f"{unknown}; or write a question: 'Is the reply polite?'") from None
 
 
 @lru_cache(maxsize=256)
