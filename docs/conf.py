@@ -34,6 +34,8 @@ project = html_title = "pytest-agenteval"
 extensions = ["myst_parser"]
 exclude_patterns = ["ko", "ja"]
 templates_path = [str(DOCS / "_templates")]
+html_static_path = [str(DOCS / "_static")]
+html_css_files = ["site.css"]
 myst_heading_anchors = 6
 myst_url_schemes = {"http": None, "https": None, "mailto": None}
 myst_url_schemes |= {"page": {"url": "{{path}}"}, "heading": {"url": "{{path}}#{{fragment}}"}}

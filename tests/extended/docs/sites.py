@@ -47,7 +47,7 @@ def translated_project(folder: Path) -> Path:
 def small_project(folder: Path, pages: Mapping[str, str]) -> Path:
     """Make a project of a test's own pages, built as this one is."""
     shutil.copytree(ROOT / ".ci", folder / ".ci")
-    for name in ("_templates", "images"):
+    for name in ("_static", "_templates", "images"):
         shutil.copytree(ROOT / "docs" / name, folder / "docs" / name)
     shutil.copy(ROOT / "docs" / "conf.py", folder / "docs")
     for name, text in pages.items():
