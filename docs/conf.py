@@ -94,6 +94,11 @@ def anchors(page: Path) -> set[str]:
     return {slugify(re.sub(r"\[(.*?)\]\(.*?\)|[`*]", r"\1", heading)) for heading in headings}
 
 
+def relative(target: Path, folder: Path) -> str:
+    """Give the path from a folder, as links write it."""
+    return Path(os.path.relpath(target, folder)).as_posix()
+
+
 def appended(file: Path, folder: Path) -> str:
     """Give the file without its title, with links that hold from a page in the folder.
 
@@ -103,7 +108,7 @@ def appended(file: Path, folder: Path) -> str:
     def moved(link: re.Match[str]) -> str:
         target = (file.parent / link[2]).resolve()
         anchor = link[3] if link[3] and link[3][1:] in anchors(target) else ""
-        return f"[{link[1]}]({os.path.relpath(target, folder)}{anchor})"
+        return f"[{link[1]}]({relative(target, folder)}{anchor})"
 
     return LINK.sub(moved, file.read_text(encoding="utf-8").partition("\n")[2])
 
@@ -117,7 +122,7 @@ def address(app: Sphinx, docname: str, path: str, anchor: str) -> str:
     for page, file in APPENDED.items():
         if target == file:
             target = DOCS / f"{page}.md"
-            path = os.path.relpath(target, folder)
+            path = relative(target, folder)
     if target.suffix == ".md" and target.is_relative_to(DOCS):
         if anchor and anchor[1:] not in anchors(target):
             logger.warning("%s%s: that page has no such heading", path, anchor, location=docname)
