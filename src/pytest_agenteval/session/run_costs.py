@@ -20,7 +20,7 @@ from pytest_agenteval.engine.run_budget import (
     RunBudget,
     amount_text,
 )
-from pytest_agenteval.engine.trial_resources import chat_cassette_file
+from pytest_agenteval.engine.trial_resources import chat_cassette_file, chat_mode
 from pytest_agenteval.graders.grader import asks_judges
 from pytest_agenteval.processes.files import LockedState
 from pytest_agenteval.processes.process_groups import is_running
@@ -161,7 +161,9 @@ def free_trials(settings: Settings) -> Callable[[Plan], bool]:
 def acts_for_nothing(plan: Plan) -> bool:
     """Whether a trial calls no paid model for its agent and its user; its judges may cost."""
     conditions = plan.conditions
-    asks_nobody = plan.model.id in PLAYERS or (plan.model.id == OWN_MODEL and not plan.asks_own_models)
+    # A server on this machine may pass requests on to a model that costs.
+    may_send = plan.asks_own_models or (conditions.loopback and chat_mode(plan) == "off")
+    asks_nobody = plan.model.id in PLAYERS or (plan.model.id == OWN_MODEL and not may_send)
     has_user = conditions.user is not None and bool(plan.task.user)
     return asks_nobody and not has_user and not plan.live and conditions.record_chat == "off"
 
