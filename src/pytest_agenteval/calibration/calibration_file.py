@@ -56,12 +56,12 @@ class Calibration(Spec, frozen=True, kw_only=True):
     ]
     repeats: Annotated[Count, expects("a whole number, 1 or more: asks of each judge per example")] = 1
     tolerance: Annotated[
-        Positive, expects("a number above 0: how far from its label a score agrees with it, of 0 to 1")
+        Positive, expects("a number above 0: the largest distance from the label, of 0 to 1")
     ] = 0.15
     scale: Annotated[
         tuple[Number, Number],
         Holds(_is_rising),
-        expects("a list of two numbers: the lowest label that can be and the highest"),
+        expects("a list of two numbers: the lowest and highest possible label"),
     ] = (0.0, 1.0)
     pass_threshold: Annotated[
         Share, expects("a number from 0 to 1: the score at which an example passes")

@@ -51,8 +51,8 @@ class Gate(Spec, frozen=True, kw_only=True):
     not_worse: Annotated[
         bool | Tolerance | None,
         expects(
-            "true: neither the suite nor a bucket may be worse than the baseline; or a number between 0 "
-            "and 1: nor may the suite be worse by more than that"
+            "true: neither the suite nor a bucket may be worse than the baseline; a number between 0 and "
+            "1: nor the suite by more than that"
         ),
     ] = None
     better: Annotated[bool | None, expects("true or false: whether the suite or a bucket must be better")] = (
@@ -120,9 +120,7 @@ class Rows(Spec, frozen=True, kw_only=True):
     graders: Annotated[tuple[Map, ...], Meta(min_length=1), expects(f"a list of 1 grader or more{_FILLED}")]
     id: Annotated[Named | None, expects(f"a column, or a text with columns in it{_FILLED}")] = None
     bucket: Annotated[Named | None, expects(f"a column, or a text with columns in it{_FILLED}")] = None
-    where: Annotated[
-        Map, expects("a map from columns to the value, or a list of values, of the rows meant")
-    ] = NOTHING
+    where: Annotated[Map, expects("a map from columns to the value or values of the rows to use")] = NOTHING
     limit: Annotated[Count | None, expects("a whole number, 1 or more: the first so many rows")] = None
     split: Annotated[
         Named | None, expects(f"dev or held_out, or the name of one of the dataset's splits{_FILLED}")
@@ -226,7 +224,7 @@ class Suite(TwoSpellings, frozen=True, kw_only=True):
     ] = None
     env: Annotated[Mapping[str, str], expects("a map of environment variables for a command")] = NOTHING
     env_pass: Annotated[
-        tuple[Named, ...], expects("a list of names of variables that a command gets from our environment")
+        tuple[Named, ...], expects("a list of variables that a command gets from pytest's environment")
     ] = ()
     proxy: Annotated[
         Mapping[str, str],

@@ -120,13 +120,13 @@ class McpSpec(Spec, frozen=True, kw_only=True):
     """Where a server is that speaks MCP: either a command that starts one, or an address."""
 
     command: Annotated[tuple[Named, ...], expects("a list: the program and its arguments")] = ()
-    env: Annotated[
-        Mapping[str, str], expects("a map from variables to texts; ${NAME} in them is one of yours")
-    ] = NOTHING
+    env: Annotated[Mapping[str, str], expects("a map from variables to texts; ${NAME} is one of yours")] = (
+        NOTHING
+    )
     cwd: Annotated[str, expects("the folder it starts in, from the suite's folder")] = ""
     url: Annotated[str, expects("an address: http://… or https://…")] = ""
     headers: Annotated[
-        Mapping[str, str], expects("a map from headers to texts; ${NAME} in them is a variable of yours")
+        Mapping[str, str], expects("a map from headers to texts; ${NAME} is a variable of yours")
     ] = NOTHING
 
 
@@ -141,7 +141,7 @@ class ServedTools(Spec, frozen=True, kw_only=True):
     ] = ""
     share: Annotated[
         Literal["trial", "session"],
-        expects("trial: each trial starts a server of its own; session: all trials of a process use one"),
+        expects("trial: one server per trial; session: one per process"),
     ] = "trial"
     seconds: Annotated[Positive, expects("a number of seconds above 0: how long a call may take")] = 60.0
 
@@ -159,11 +159,11 @@ class AgentForm(Spec, frozen=True, kw_only=True, rename={"shape": "as"}):
     name: Annotated[Named | None, expects("a text: what reports call the agent")] = None
     loop: Annotated[
         Literal["own", "shared"],
-        expects("own or shared: the event loop of an async function, one per trial or one for all"),
+        expects("own or shared: an event loop per trial, or one for all"),
     ] = "own"
     args: Annotated[
         Mapping[str, str],
-        expects("a map from parameters of the function to what each is given: {q: content}"),
+        expects("a map from the function's parameters to their values: {q: content}"),
     ] = NOTHING
     output: Annotated[
         Literal["events", "text"], expects("events or text: what a command's standard output is")

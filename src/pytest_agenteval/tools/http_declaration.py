@@ -114,7 +114,7 @@ class ResultSpec(PartSpec, frozen=True, kw_only=True):
     """What the agent is shown of a response."""
 
     text: Annotated[
-        Literal["xml", "any"] | None, expects("xml or any: which body that is not JSON is shown as it is")
+        Literal["xml", "any"] | None, expects("xml or any: bodies that are shown unparsed, besides JSON")
     ] = None
     empty: Annotated[Any, expects("what an empty body means")] = None
 
