@@ -802,3 +802,18 @@ def test_a_program_reads_its_prompts_from_a_folder(
 
     result.assert_outcomes(failed=2 if deaf else 1, passed=0 if deaf else 1)
     assert ("no trial read the prompt 'system'" in str(result.stdout)) is deaf
+
+
+def test_a_program_may_reach_other_servers_of_this_machine(pytester: pytest.Pytester) -> None:
+    """By the trial's proxy, without an option; requests to a model there are seen. A mode ``none`` refuses."""
+    with ModelServer([ReplyPlan(text="Mina")]) as model:
+        body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "Who?"}]})
+        url = f"{model.openai_base}/chat/completions"
+        script = f"curl -s {url} -H 'Content-Type: application/json' -d '{body}' | grep -o Mina"
+        write(pytester.path, shell(script, answering("Mina", id="t"), name="local", output="text"))
+        run(pytester).assert_outcomes(passed=1)
+        (trial,) = latest_trials(pytester.path).values()
+        assert [message.content for message in trial.transcript.messages] == ["Who?", "Mina"]
+        result = run(pytester, "--agent-record=none")
+        result.assert_outcomes(errors=1)
+        assert len(model.requests) == 1

@@ -17,7 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from select import select
 from socket import MSG_PEEK
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urljoin, urlsplit
+from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 
 from pytest_agenteval.cassettes.http.exchange import Exchange, failure_text, is_failure
 from pytest_agenteval.cassettes.http.loopback_address import (
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from pytest_agenteval.cassettes.http.messages import Pairs
 
 
+PROXIED = "proxied"
+"""The name of an upstream on this machine that a program reaches by the trial's proxy."""
 BROKEN = "the trial is broken: nothing more is answered"
 
 
@@ -178,6 +180,8 @@ class LoopbackExchange:
         return replace(response, headers=headers)
 
     def _own(self, location: str) -> str:
+        if self._upstream.name == PROXIED:
+            return location
         target, base = urljoin(self._url, location), self._upstream.base.rstrip("/")
         if target.startswith((f"{base}/", f"{base}?")) or target == base:
             return self._address.url(self._upstream.name) + target.removeprefix(base)
@@ -243,7 +247,7 @@ class LoopbackRequests(BaseHTTPRequestHandler):
             place = urlsplit(self.path)
             # A proxy is requested with whole addresses: this program obeys HTTP_PROXY.
             if place.scheme and place.port != self.server.server_port:
-                return self._refusal_around(place.netloc)
+                return self._proxied(place)
             body = self._body()
         # Answered all the same: a client tries again and again where a connection is dropped without a word.
         except ValueError as bad:
@@ -356,13 +360,32 @@ class LoopbackRequests(BaseHTTPRequestHandler):
             raise ValueError("the body was cut")
         return data
 
+    @property
+    def _proxy_token(self) -> str:
+        """The credentials of a request that takes us for a proxy: they name its trial."""
+        with suppress(ValueError):
+            credentials = b64decode(self.headers.get("Proxy-Authorization", "").partition(" ")[2])
+            return credentials.decode().rpartition(":")[2]
+        return ""
+
+    def _proxied(self, place: SplitResult) -> Response | None:
+        """Send on what a trial may send to this machine; refuse any other request to a proxy."""
+        address: TrialAddress | None = self.server.addresses.get(self._proxy_token)
+        if address is None or not address.scope.reaches(self.path):
+            return self._refusal_around(place.netloc)
+        base = f"{place.scheme}://{place.netloc}"
+        path, body = self.path.removeprefix(base), self._body()
+        with address.under_way(self._connections):
+            return self._exchange(
+                LoopbackExchange(
+                    address, Upstream(PROXIED, base), self.command, path, self.headers.items(), body
+                )
+            )
+
     def _refusal_around(self, host: str) -> Response:
         """Refuse a request that takes us for a proxy, and count it for the trial named by its credentials."""
         self.close_connection = True
-        token = ""
-        with suppress(ValueError):
-            credentials = b64decode(self.headers.get("Proxy-Authorization", "").partition(" ")[2])
-            token = credentials.decode().rpartition(":")[2]
+        token = self._proxy_token
         # Some clients send credentials only once a proxy has requested them.
         if not token:
             challenge = {"Proxy-Authenticate": 'Basic realm="agenteval"'}
