@@ -805,7 +805,7 @@ def test_a_program_reads_its_prompts_from_a_folder(
 
 
 def test_a_program_may_reach_other_servers_of_this_machine(pytester: pytest.Pytester) -> None:
-    """By the trial's proxy, without an option; requests to a model there are seen. A mode ``none`` refuses."""
+    """By the trial's proxy and without an option: requests to a model are seen. A mode ``none`` refuses."""
     with ModelServer([ReplyPlan(text="Mina")]) as model:
         body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "Who?"}]})
         url = f"{model.openai_base}/chat/completions"

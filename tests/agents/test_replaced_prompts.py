@@ -134,12 +134,29 @@ def test_each_client_and_format_sends_the_text_of_its_variant(
     assert len(server.requests) == count
 
 
-def test_a_text_that_was_not_sent_breaks_its_trials(pytester: pytest.Pytester, server: ModelServer) -> None:
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        (
+            "You are {mood}.",
+            "a text with placeholders is sent with other words: use a parameter `system_prompt`",
+        ),
+        ("Calm.", "name the file whose whole text the agent sends, or use a parameter `system_prompt`"),
+        ("\n", "its file is empty: it has to hold the text that the agent sends"),
+    ],
+)
+def test_a_text_that_was_not_sent_breaks_its_trials(
+    pytester: pytest.Pytester, server: ModelServer, text: str, advice: str
+) -> None:
     """A verdict on prompts that were never sent is impossible; the message says what to do, once."""
     prepare(pytester, "httpx /v1/messages", "httpx /v1/responses")
-    write(pytester.path, {"system.md": "You are {mood}."})
+    write(pytester.path, {"system.md": text})
     bot = pytester.path / "bot.py"
-    bot.write_text(bot.read_text().replace(".read_text()", '.read_text().format(mood="calm")'))
+    bot.write_text(
+        bot.read_text()
+        .replace(".read_text()", '.read_text().replace("{mood}", "calm") + "!"')
+        .replace("+ SYSTEM", "")
+    )
 
     result = run(pytester, "evals", "--agent-prompt=polite=polite.md")
 
@@ -147,7 +164,7 @@ def test_a_text_that_was_not_sent_breaks_its_trials(pytester: pytest.Pytester, s
     result.stdout.fnmatch_lines(
         [
             "prompt: the text of the prompt 'system' (`prompts:` in suite.yaml) was in no request*",
-            "  a text with placeholders is sent with other words: use a parameter `system_prompt`",
+            f"  {advice}",
             "the same in 3 more: *",
         ]
     )

@@ -83,7 +83,9 @@ class PromptNotSent(TrialBroken):
         where = f"the text of the prompt {names} (`prompts:` in suite.yaml)"
         name = next(iter(own))
         parameter = name if name.endswith("_prompt") else f"{name}_prompt"
-        if not has_asks:
+        if not any(text.strip() for text in own.values()):
+            how = "its file is empty: it has to hold the text that the agent sends"
+        elif not has_asks:
             how = "no request of the agent to a model was seen: only these can show which prompt was used"
         elif is_signed:
             how = f"its requests are signed, so their text cannot be replaced: use a parameter `{parameter}`"

@@ -23,11 +23,12 @@ class PromptReplacement:
     """The prompts of one trial whose agent reads ``own`` texts by itself, by name; ``given`` replace them.
 
     A prompt that is not in ``given`` stays as it is, and is only looked for. White space at the ends of a
-    text does not count. ``found`` are the names of the prompts that a request contained. ``signed`` says that
-    a request contained one and could not be changed, because it is signed.
+    text does not count. ``names`` are those of ``own``, ``found`` those of prompts that a request contained.
+    ``signed`` says that a request contained one and could not be changed, because it is signed.
     """
 
     def __init__(self, own: Mapping[str, str], given: Mapping[str, str]) -> None:
+        self.names: Collection[str] = own.keys()
         pairs = {name: (text.strip(), given.get(name, text).strip()) for name, text in own.items()}
         self._texts = {name: pair for name, pair in pairs.items() if pair[0]}
         # The longest first, as one text may begin another.
@@ -35,11 +36,6 @@ class PromptReplacement:
         self._pattern = re.compile("|".join(map(re.escape, longest)) or r"(?!)")
         self.found: set[str] = set()
         self.signed = False
-
-    @property
-    def names(self) -> Collection[str]:
-        """The names of the prompts that are looked for."""
-        return self._texts.keys()
 
     def in_request(self, request: Request) -> Request:
         """Give the request with the given texts; the same object where nothing changes."""
