@@ -6,6 +6,7 @@ The pages are written for GitHub. This file adds what only the site needs: navig
 
 from __future__ import annotations
 
+import gettext
 import os
 import re
 import shutil
@@ -29,6 +30,26 @@ APPENDED = {
 
 LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s:#]+)(#[^()\s]*)?\)")
 TOCTREE = "\n\n```{{toctree}}\n:hidden:\n:caption: {}\n\n{}\n```\n"
+
+INTERFACE = {
+    "ko": {
+        "Next": "다음",
+        "Previous": "이전",
+        "Home": "처음",
+        "On this page": "이 페이지에서",
+        "Back to top": "맨 위로",
+        "Skip to content": "본문으로 건너뛰기",
+    },
+    "ja": {
+        "Next": "次へ",
+        "Previous": "前へ",
+        "Home": "ホーム",
+        "On this page": "このページの内容",
+        "Back to top": "トップに戻る",
+        "Skip to content": "本文へスキップ",
+    },
+}
+"""Words of the theme, which Sphinx does not translate."""
 
 project = html_title = "pytest-agenteval"
 extensions = ["myst_parser"]
@@ -76,6 +97,18 @@ class JapaneseSearch(KoreanSearch):
     """Finds 変更 in a sentence, which has no spaces."""
 
     lang = "ja"
+
+
+class InterfaceWords(gettext.NullTranslations):
+    """Translates the theme's words into one language."""
+
+    def __init__(self, language: str) -> None:
+        super().__init__()
+        self.words = INTERFACE.get(language, {})
+
+    def gettext(self, message: str) -> str:
+        """Give the translation, else the word itself."""
+        return self.words.get(message.strip(), message)
 
 
 def sections(index: str) -> dict[str, list[tuple[str, str]]]:
@@ -143,16 +176,27 @@ def read_page(app: Sphinx, docname: str, content: list[str]) -> None:
     for section, links in sections(text).items() if docname == "index" else ():
         pages = [f"{label} <{page}>" for label, page in links if page in app.env.found_docs]
         content[0] += TOCTREE.format(section, "\n".join(pages)) if pages else ""
+        if not pages:
+            app.env.english[section] = links
 
 
 def complete_page(app: Sphinx, page: str, template: str, context: dict[str, object], doctree: object) -> None:
     """Link the same page in each language, or its first page; complete what the theme lacks for keys."""
     tree = str(context.get("furo_navigation_tree", ""))
+    for section, links in app.env.english.items():
+        tree += f'<p class="caption" role="heading"><span class="caption-text">{section}</span></p><ul>'
+        for label, name in links:
+            link = f"{'../' * page.count('/')}{name}.html"
+            tree += (
+                f'<li class="toctree-l1"><a class="reference" hreflang="en" href="{link}">{label}</a></li>'
+            )
+        tree += "</ul>"
     context["furo_navigation_tree"] = tree.replace('role="heading"', 'role="heading" aria-level="2"')
     context["body"] = str(context.get("body", "")).replace("<pre>", '<pre tabindex="0">')  # keys scroll it
-    context["metatags"] = (
-        f'{context.get("metatags", "")}<link rel="icon" href="data:,">'  # no request for a favicon
-    )
+    tags = '<link rel="icon" href="data:,">'  # no request for a favicon
+    if page in app.env.markdown:
+        tags += f'<link rel="alternate" type="text/markdown" href="{page.rpartition("/")[2]}.md">'
+    context["metatags"] = f"{context.get('metatags', '')}{tags}"
     up = "../" * (page.count("/") + (app.config.language != "en"))
     context["languages"] = languages = []
     for code, (name, folder) in LANGUAGES.items():
@@ -193,6 +237,8 @@ def first_sentence(text: str) -> str:
 
 def _prepare(app: Sphinx) -> None:
     app.env.markdown = {}
+    app.env.english = {}  # sections of the navigation that lead to English pages
+    app.translator.add_fallback(InterfaceWords(app.config.language))
 
 
 def setup(app: Sphinx) -> None:
