@@ -152,11 +152,7 @@ def test_a_text_that_was_not_sent_breaks_its_trials(
     prepare(pytester, "httpx /v1/messages", "httpx /v1/responses")
     write(pytester.path, {"system.md": text})
     bot = pytester.path / "bot.py"
-    bot.write_text(
-        bot.read_text()
-        .replace(".read_text()", '.read_text().replace("{mood}", "calm") + "!"')
-        .replace("+ SYSTEM", "")
-    )
+    bot.write_text(bot.read_text().replace(".read_text()", ".read_text().upper()"))
 
     result = run(pytester, "evals", "--agent-prompt=polite=polite.md")
 
