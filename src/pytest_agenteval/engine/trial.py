@@ -442,8 +442,10 @@ class _TrialRun:
         return dict(task_input) if only_texts else deepcopy(task_input)
 
     def _model_traffic(self) -> ModelTraffic:
+        # An agent may send requests while it is made.
+        prompts = self._replaced_prompts if hasattr(self, "instance") else None
         return open_model_traffic(
-            self.plan, self.context, self.budget, self.recorder, self.chat_tapes, self._replaced_prompts
+            self.plan, self.context, self.budget, self.recorder, self.chat_tapes, prompts
         )
 
     @cached_property

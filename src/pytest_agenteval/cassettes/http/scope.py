@@ -257,7 +257,7 @@ class Scope:
 
     def note_connection(self, place: str) -> None:
         """Note a connection of which nothing is recorded, and which a replay will refuse."""
-        if self._own.recording and not self.passing and _sending.get() is None:
+        if not self.passing and _sending.get() is None and self._own.recording:
             self.note(UNTAPED_CONNECTION, place)
 
     def at_close(self, close: Callable[[], object]) -> None:
