@@ -49,6 +49,9 @@ SHORT = (
     (r"a number above 0", "above 0"),
     (r"^(?:a|an|the) (?=map|list|path|name|text)", ""),
     (r"^true or false: (?:whether )?", "whether "),
+    (r"^(?:map|list|map of [^:]*`[^:]*|map of [^:]* and [^:]*|1 or more|0 or more|seconds): ", ""),
+    (r"^list of (?=faults: |tool)", ""),
+    (r"^map of (?=limits: )", ""),
 )
 """How the page shortens what error messages say in full."""
 
@@ -76,9 +79,11 @@ def _rows(place: str, rows: dict[str, str], shown: dict[str, dict[str, str]]) ->
         for key, text in rows.items()
         if any(text.removesuffix(" †") == other.get(key, other.get(f"{key}*")) for other in shown.values())
     ]
+    others: dict[str, list[str]] = {}
     for key, text in rows.items():
         if len(same) < 3 or key not in same:
-            yield f"|`{place}{key.rstrip('*')}`{'*' * key.endswith('*')}|{text}|"
+            others.setdefault(text, []).append(f"`{place}{key.rstrip('*')}`{'*' * key.endswith('*')}")
+    yield from (f"|{', '.join(keys)}|{text}|" for text, keys in others.items())
     if len(same) == len(rows):
         yield f"|`{place}...`|every key of a task file|"
     elif len(same) >= 3:
