@@ -31,13 +31,17 @@ TASKS = "tasks: one row for each task of a run with one model and variant"
 
 def _rows_below(heading: str) -> list[str]:
     section = PAGE.split(f"\n### {heading}\n", 1)[1].split("\n#", 1)[0]
-    return re.findall(r"^\| `.*\|$", section, re.MULTILINE)
+    return re.findall(r"^\|`.*\|$", section, re.MULTILINE)
 
 
 def _table(columns: Iterable[tuple[str, str, str]]) -> Iterator[str]:
-    """Yield the rows of a table; neighbours that differ only in their names share a row."""
-    for (type, meaning), group in groupby(columns, itemgetter(1, 2)):
-        yield f"| {', '.join(f'`{column[0]}`' for column in group)}{type and f' {type}'} | {meaning} |"
+    """Yield the rows of a table; neighbours of equal meaning share a row."""
+    for meaning, row in groupby(columns, itemgetter(2)):
+        names = [
+            ", ".join(f"`{name}`" for name, _, _ in group) + (type and f" {type}")
+            for type, group in groupby(row, itemgetter(1))
+        ]
+        yield f"|{', '.join(names)}|{meaning}|"
 
 
 def _columns(kind: RowKind) -> list[str]:
@@ -103,7 +107,7 @@ def written() -> str:
         after = rest[end.start() :] if (end := re.search(r"^#", rest, re.MULTILINE)) else ""
         text = (
             f"{head}{found}\n"
-            + "\n".join(["| column | what it is |", "|---|---|", *rows])
+            + "\n".join(["|column|what it is|", "|---|---|", *rows])
             + "\n"
             + f"\n{after}" * bool(after)
         )
