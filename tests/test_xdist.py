@@ -124,7 +124,7 @@ def test_without_results_nothing_is_left(
     for workers in (0, 2):
         result = run(pytester, "evals", "--agent-results=none", "-p", "no:cacheprovider", workers=workers)
         assert result.ret == 1
-        result.stdout.fnmatch_lines(["*run: not kept*"])
+        result.stdout.fnmatch_lines(["*run: not stored*"])
         assert not (pytester.path / ".agenteval").exists()
         assert [path.name for path in tmp_path.iterdir() if "agenteval" in path.name] == []
 

@@ -279,7 +279,7 @@ def found(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> dict[st
 
 
 def test_a_reply_that_is_none_is_the_providers_failure(found: dict[str, Trial]) -> None:
-    """What the agent makes up in its place would be graded as if the model had said it."""
+    """What the agent makes up instead would be graded as if the model had said it."""
     for number, (name, (path, _)) in enumerate(BROKEN.items()):
         trial = found[f"falls_back_{number}"]
         assert (name, trial.ending, trial.cause) == (name, "errored", "provider")

@@ -456,7 +456,7 @@ def test_replies_of_another_prompt_and_replies_not_asked_for_are_told(
     for result in changed:
         result.stdout.fnmatch_lines(
             [
-                "1 of 2 recorded replies of agents' own models were not played:",
+                "1 of 2 recorded replies of agents' own models were not replayed:",
                 "  cassettes/answer/t.chat/own-1.yaml (1)",
             ]
         )

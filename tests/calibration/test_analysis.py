@@ -56,7 +56,7 @@ def test_a_perfect_judge_reaches_every_threshold(tmp_path: Path) -> None:
                 "mae of order 0.5 or less (found 0.60",
             ],
         ),
-        # An undefined figure is no zero and reaches no threshold; the reason stands in its place.
+        # An undefined figure is no zero and reaches no threshold; the reason stands instead.
         (
             "constant",
             "{spearman: {order: -1}}",

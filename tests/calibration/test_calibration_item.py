@@ -219,7 +219,7 @@ def test_no_results_are_kept_where_none_are_wanted(letters: pytest.Pytester) -> 
     result = run(letters, "evals", "--agent-judge=perfect", "--agent-results=none")
 
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["calibration tidy*", "  page: not kept*"])
+    result.stdout.fnmatch_lines(["calibration tidy*", "  page: not stored*"])
     assert not (letters.path / ".agenteval").exists()
 
 

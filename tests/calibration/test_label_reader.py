@@ -36,7 +36,7 @@ def problems_of(path: Path, **more: Any) -> list[str]:
 
 
 def test_json_lines_are_read(here: Path) -> None:
-    """Each line is an example: what the rubric shows by name, the output in its place, labels from 0 to 1."""
+    """Each line is an example: what the rubric shows by name, the output instead, labels from 0 to 1."""
     path = here / "tidy.jsonl"
     path.write_text(jsonl([*rows(1), {"input": "Hi", "output": "o", "scores": {"tone": 1}}]) + "\n")
 

@@ -386,7 +386,7 @@ def test_judges_and_models_are_hidden_until_the_person_has_scored(sit: Any) -> N
 
 
 def test_a_comment_of_somebody_else_is_hidden_as_well(typed: Any) -> None:
-    """It may say what a judge found; a person who has a comment of their own puts it in its place."""
+    """It may say what a judge found; a person who has a comment of their own puts it instead."""
     run = load_run(find_run(Path(".agenteval/runs"), LATEST))
     (two,) = (entry.key for entry in run.entries if entry.key.task == "two")
     write_note(run.folder, two, Note("", "the judge is wrong"))
@@ -418,7 +418,7 @@ def test_held_out_trials_are_not_shown(typed: Any) -> None:
     """Labelling lets a person look: they are left out unless they are asked for by name."""
     done = typed(["v", "s"] * 9)
     assert "KEPTBACK" not in done.out
-    assert "left out: 1 held out, 1 with nothing to judge, 1 the same as another" in done.out
+    assert "left out: 1 held out, 1 with nothing to judge, 1 identical to another" in done.out
     assert asked(typed(["q"], "--split", "held_out").out) == ["unseen"]
 
 
@@ -446,7 +446,7 @@ def test_a_rubric_of_nobody_shows_what_every_trial_has(typed: Any) -> None:
         RUBRIC.replace("task: what", "ferry: what").replace("{{ task", "{{ ferry"), encoding="utf-8"
     )
     refused = typed([], "--rubric", "ferry.jinja")
-    assert refused.err.startswith("agenteval: no grader of these trials asks by it, and of others: rubric")
+    assert refused.err.startswith("agenteval: no grader of these trials uses it; others: rubric")
 
 
 @pytest.mark.parametrize(

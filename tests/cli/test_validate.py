@@ -91,7 +91,7 @@ def test_every_problem_of_every_file_is_printed(pytester: pytest.Pytester, in_pr
     assert "evals/c.yaml:2" in output.out
     assert output.out.splitlines()[-3:] == [
         "not a task: evals/d/data.yaml",
-        "loose/b.json looks like a task, but no suite.yaml rules its folder",
+        "loose/b.json looks like a task, but there is no suite.yaml in its folder or above",
         "1 task, 2 files with problems",
     ]
     assert "Traceback" not in output.out + output.err
@@ -121,7 +121,7 @@ def test_without_a_path_only_evals_are_imported(pytester: pytest.Pytester, in_pr
 
     lines = output.out.splitlines()
     assert lines == [
-        "loose/b.json looks like a task, but no suite.yaml rules its folder",
+        "loose/b.json looks like a task, but there is no suite.yaml in its folder or above",
         "2 tasks, 0 files with problems",
     ], output
     assert "RuntimeError" in in_process("validate", ".").err

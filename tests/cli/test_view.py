@@ -165,7 +165,7 @@ def replace_resumed(header: RunHeader, resumption: Resumption) -> RunHeader:
 
 
 def test_progress_counts_what_was_done_since_a_run_was_resumed(tmp_path: Path) -> None:
-    """What ended before, or was taken over from another run, says nothing about the pace."""
+    """What ended before, or was reused from another run, says nothing about the pace."""
     folder = new_run(tmp_path, RunHeader("2026-11-21T09:30:15+00:00"))
     write_planned(folder, planned_groups([(key(task), "x") for task in "abcde"]))
     writer = JournalWriter(folder, "main-1")

@@ -167,7 +167,7 @@ def test_it_follows_a_run(tmp_path: Path) -> None:
 
 
 def test_a_trial_is_read_when_it_is_opened(tmp_path: Path) -> None:
-    """As files have it; one that is not there, or whose transcript is lost, says so."""
+    """As files have it; one that is not there, or without a transcript, says so."""
     results = tmp_path / "runs"
     run = store_run(results, [replace(FULL_TODAY, key=key("t1")), replace(FULL_TODAY, key=key("t2"))])
     with viewing(results) as client:

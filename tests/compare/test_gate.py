@@ -138,7 +138,7 @@ def test_a_task_tried_again_breaks_only_where_none_passed() -> None:
     gate, comparison = Gate(recheck=3), compared("cannot tell")
 
     assert judge_gates([gated(gate=gate, comparison=comparison, rechecks=both[:1])]).line == (
-        "gate: held (one passed 1 of 3 when tried again)"
+        "gate: held (one passed 1 of 3 when run again)"
     )
     assert judge_gates([gated(gate=gate, comparison=comparison, rechecks=both)]).line == (
         "gate: broken: none is broken, and passed none of 3 trials more"

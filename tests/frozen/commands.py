@@ -56,7 +56,7 @@ CHANGING: tuple[tuple[str, str], ...] = (
     (r"\b[0-9a-f]{40}\b|\b[0-9a-f]{12}\b(?=\.\.)", "COMMIT"),
     (r"\blitellm \d+\.\d+\.\d+", "litellm VERSION"),
 )
-"""What no two runs have alike, and what stands in its place."""
+"""What no two runs have alike, and what stands instead."""
 
 
 def fix_environment() -> None:

@@ -50,7 +50,7 @@ def test_every_file_exists_whatever_it_holds(file: Content) -> None:
 
 
 def test_a_missing_file_is_named() -> None:
-    """The reason says what was looked for, and what was found in its place."""
+    """The reason says what was looked for, and what was found instead."""
     grade = FileExists(["a.md"], ["n*.md"]).grade(files_evidence({"new.md": ""}))
 
     assert grade.rationale == (

@@ -63,9 +63,9 @@ FULL = {"a": "+", "b": "+", "c": "+"}
     [
         (run("r", 5, **FULL), "2 of 5 planned trials never ended"),
         (run("r", **{**FULL, "c": "!"}), "1 of 3 trials errored"),
-        (run("r", **{**FULL, "c": "="}), "1 of 3 trials taken over from another run"),
+        (run("r", **{**FULL, "c": "="}), "1 of 3 trials reused from another run"),
         (run("r", a="+", b="+"), "2 of 3 tasks"),
-        (run("r", 0, **FULL), "nobody knows how many trials were planned"),
+        (run("r", 0, **FULL), "the number of planned trials is unknown"),
         (run("r", h="+"), "no task of split dev"),
     ],
 )

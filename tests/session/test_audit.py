@@ -53,9 +53,9 @@ def test_graders_that_see_nothing_are_reported_blind(audited: tuple[pytest.RunRe
     assert list_runs(folder.parent.parent) == [], "an audit is no run of an agent"
     assert not load_run(folder).header.held_out_looks
     text = result.stdout.str()
-    assert "18 -> 19, and no grader has seen it: passed with 1.00" in text
-    assert "nothing was done, and no grader has seen it: passed with 1.00" in text
-    assert "the reference has to reach 1.0: 0.80" in text
+    assert "18 -> 19, and no grader caught it: passed with 1.00" in text
+    assert "the agent did nothing, and no grader caught it: passed with 1.00" in text
+    assert "the reference must score 1.0: 0.80" in text
     assert "good: 2 tasks, 14 planted mistakes: caught/planted" in text
     assert not [line for line in text.splitlines() if line.startswith("FAILED") and "/good/" in line]
 
@@ -74,6 +74,6 @@ def test_only_an_audit_collects_its_trials(
     for without in ("not agenteval_audit", "not (slow or agenteval_audit)"):
         assert collected_ids(pytester, "evals", "--agent-model=nop", "-m", without) == plain
     refused = run(pytester, "evals", "--agent-audit", "--agent-model=nop")
-    refused.stderr.fnmatch_lines(["*--agent-model: expected no such option in an audit*"])
+    refused.stderr.fnmatch_lines(["*--agent-model: cannot be combined with an audit*"])
     unknown = run(pytester, "evals", "--agent-model=spoiler")
     unknown.stderr.fnmatch_lines(["*unknown model 'spoiler'*"])

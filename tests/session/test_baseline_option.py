@@ -92,7 +92,7 @@ REFUSED = {
     "--agent-gate=buckets.mornin=1": "expected a bucket of the suites; found 'mornin'; did you mean",
     "--agent-gate=score=2": "--agent-gate: expected numbers and true or false",
     "--agent-gate=score": "--agent-gate: expected KEY=VALUE, as in score=0.8,not_worse=true; or none",
-    "--agent-gate=none,score=1": "none stands alone",
+    "--agent-gate=none,score=1": "none cannot be combined with rules",
     "--agent-gate=score=0.9,score=0.5": "each rule only once",
     "--agent-gate=buckets=1,buckets.morning=1": "--agent-gate: expected numbers and true or false",
 }

@@ -72,9 +72,9 @@ def test_nothing_is_run_and_nothing_written(
     assert cells(result, "total") == ["16", "?", "?"]
     result.stdout.fnmatch_lines(
         [
-            "  tokens and cost: 16 trials of which no earlier run tells",
+            "  tokens and cost: 16 trials without an earlier run to estimate from",
             "  prices: litellm *; your own: mine as of 2026-11-01",
-            "  no price is known of unknown: *",
+            "  the price of unknown is unknown: *",
         ]
     )
     assert server.requests == []
@@ -96,9 +96,9 @@ def test_what_was_tried_before_says_what_it_would_take(
     assert cells(known, "total") == ["6", "3.1k", "+", "?", "$0.045", "+", "?"]
     known.stdout.fnmatch_lines(
         [
-            "  tokens and cost: 3 trials of tasks that were tried before with the model; 3",
-            "    trials of which no earlier run tells",
-            "  the budget of $0.0100 is less than that",
+            "  tokens and cost: 3 trials of tasks that ran before with the model; 3 trials",
+            "    without an earlier run to estimate from",
+            "  the budget of $0.0100 is less than this run may take",
         ]
     )
     assert cells(other, "one[unknown]") == ["3", "3.1k", "?"]
@@ -117,7 +117,7 @@ def test_offline_models_and_recordings_cost_nothing_and_missing_keys_are_told(
 
     assert result.ret == pytest.ExitCode.OK
     assert cells(result, "one[rules]") == ["3", "0", "$0"]
-    result.stdout.no_fnmatch_line("*no price is known*")
+    result.stdout.no_fnmatch_line("*price of unknown is*")
     result.stdout.fnmatch_lines(["! --agent-model=openai/gpt-5-mini: no key: *"])
 
 

@@ -194,7 +194,9 @@ def test_the_most_trials_of_a_run_are_kept(pytester: pytest.Pytester) -> None:
     run = latest_run(pytester.path)
     assert trials(run) == {"clear": 0, "alike": 0, "unclear": 24, "small": 12}
     out = " ".join(str(result.stdout).split())
-    assert "repetitions: unclear with nop left at 2, 24 trials more would exceed --agent-max-trials=50" in out
+    assert (
+        "repetitions: unclear with nop stopped at 2: 24 trials more would exceed --agent-max-trials=50" in out
+    )
     assert "x 2 of 2..4: --agent-max-trials allows no more" in out
     assert run.looks[1].levels.suite == 0.996
 
@@ -344,6 +346,6 @@ def test_there_is_one_look(pytester: pytest.Pytester, above: int) -> None:
     assert {entry.key for entry in load_run(folder).entries} == whole
     assert json.loads((folder / LOOKS).read_text(encoding="utf-8")) == looks
     assert f"{left} had finished" in " ".join(result.outlines)
-    assert ("more only if need be" in " ".join(result.outlines)) is (above == 1)
+    assert ("more if needed" in " ".join(result.outlines)) is (above == 1)
     assert above == 1 or f"{left} had finished, {len(whole) - left} to run" in " ".join(result.outlines)
     assert result.parseoutcomes().get("deselected", 0) > 0

@@ -200,9 +200,9 @@ def test_broken_tasks_are_tried_again_before_they_count(pytester: pytest.Pyteste
 
     name = latest_header(pytester.path)["name"]
     tried, line = gate_lines(result)
-    assert "agenteval: recheck: 3 broken tasks tried again" in result.outlines
+    assert "agenteval: recheck: 3 broken tasks run again" in result.outlines
     assert tried == (
-        "recheck: 3 broken tasks tried 2 times more: night_0 passed 2 of 2, night_1 passed 0 of 2, "
+        "recheck: 3 broken tasks run 2 times more: night_0 passed 2 of 2, night_1 passed 0 of 2, "
         f"night_2 passed 0 of 2 (run: .agenteval/runs/{name}/recheck/1)"
     )
     assert line == (
@@ -233,21 +233,21 @@ def test_a_recheck_leaves_no_summary_and_no_report_of_its_own(
 
     assert result.ret == 0
     assert gate_lines(result)[1].startswith("gate: held (")
-    assert "night_0 passed 1 of 1 when tried again" in gate_lines(result)[1]
+    assert "night_0 passed 1 of 1 when run again" in gate_lines(result)[1]
     assert "report: " not in (pytester.path / ".agenteval/runs/latest/recheck/pytest.txt").read_text()
     assert "12 tasks" in (pytester.path / "report.md").read_text()
     lines = summary.read_text().splitlines()
     assert lines.count("## Agent evals") == 1
-    assert any(line.startswith("recheck: 1 broken task tried") for line in lines)
+    assert any(line.startswith("recheck: 1 broken task run") for line in lines)
 
     capsys.readouterr()
     statuses = [main(["compare", "kept.json", name]) for name in ("latest", "kept.json")]
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("gate: ")]
-    assert lines == ["gate: broken: recheck: no agent acts while comparing, to try night_0 again"]
+    assert lines == ["gate: broken: recheck: no agent runs while comparing, so night_0 cannot run again"]
     assert statuses == [0, 0]
 
     regraded = run(pytester, "evals", "--agent-regrade=latest", "--agent-baseline=kept.json")
-    says = "gate: broken: recheck: no agent acts while regrading, to try night_0 again"
+    says = "gate: broken: recheck: no agent runs while regrading, so night_0 cannot run again"
     assert gate_lines(regraded) == [says]
 
 
@@ -259,7 +259,7 @@ def test_what_narrowed_the_run_narrows_no_recheck(pytester: pytest.Pytester) -> 
 
     tried, line = gate_lines(greet(pytester, "--agent-baseline=latest"))
 
-    assert tried.startswith("recheck: 2 broken tasks tried 1 time more: ")
+    assert tried.startswith("recheck: 2 broken tasks run 1 time more: ")
     assert line.count("is broken, and passed none of 1 trial more") == 2
 
 

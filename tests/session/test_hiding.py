@@ -21,7 +21,7 @@ def test_a_pattern_that_cannot_be_obeyed_is_a_usage_mistake(pytester: pytest.Pyt
     for redact, message in (
         ("'one'", "*tool.agenteval.redact: expected a list of regular expressions; found 'one'*"),
         ("['(']", "*tool.agenteval.redact: expected regular expressions; '(':*"),
-        ("['x*']", "*tool.agenteval.redact: 'x[*]' fits an empty text*"),
+        ("['x*']", "*tool.agenteval.redact: 'x[*]' matches the empty text*"),
     ):
         project = f"[tool.agenteval]\nredact = {redact}\n"
         write(

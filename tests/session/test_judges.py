@@ -271,7 +271,7 @@ def test_without_a_judge_the_summary_says_which_flag_decides(judging_project: py
 
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(
-        ["! [*] not judged: 1 of greetings's 2 trials; passes may be fewer;", "  --agent-judge=MODEL"]
+        ["! [*] not judged: 1 of greetings's 2 trials; fewer may pass; add", "  --agent-judge=MODEL"]
     )
     (line,) = [line for line in journal(judging_project.path, "finished") if line["task"] == "liked"]
     assert line["grades"][1] == {
@@ -307,7 +307,7 @@ def test_a_model_that_judges_itself_is_warned_of(judging_project: pytest.Pyteste
     option = ["--agent-self-judge"] if meant else []
     result = run(judging_project, "evals", "--agent-model=kind", "--agent-judge=kind", *option)
 
-    assert ("kind was judged by itself" in str(result.stdout)) is not meant
+    assert ("kind judged its own trials" in str(result.stdout)) is not meant
     header = latest_run(judging_project.path).header
     assert header.judges == (RunModel("kind", "kind", offline=True),)
     assert header.self_judge is meant

@@ -156,7 +156,7 @@ def test_money_is_a_limit_too(pytester: pytest.Pytester) -> None:
     assert line["usage"]["cost_usd"] == pytest.approx(1.2)
     free = task("free", agent="asking", limits={"cost_usd": 0.01, "steps": 3})
     result = carry_out(pytester, free, model="unpriced", options=["--agent-results=other"])
-    result.stdout.fnmatch_lines(["! 1 trial with a limit of tokens or money took an unknown amount of it:*"])
+    result.stdout.fnmatch_lines(["! 1 trial used an unknown amount of limited tokens or money:*"])
 
 
 CALLS = [*[{"calls": [{"tool": "gone", "args": {}}], "seconds": 0.05}] * 6, {"text": "Hello, Mina!"}]

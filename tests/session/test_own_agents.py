@@ -82,7 +82,7 @@ def test_what_an_agent_returns_is_taken_or_told(pytester: pytest.Pytester) -> No
     assert "answer: the agent returned an Answer whose text is a dict" in out
     assert "Traceback" not in out
     assert out.count("the agent returned None") == 1  # in the trial's reasons
-    assert out.count("own: the agent answered nothing in trials that missed") == 1
+    assert out.count("own: the agent gave an empty answer in every trial that missed") == 1
     stored = trials(pytester.path)
     assert stored["dict"].ending == "errored"
     assert stored["files"].score == 1.0

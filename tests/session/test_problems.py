@@ -412,7 +412,7 @@ def test_one_mistake_in_many_trials_is_written_once(
         (("-k", "zzzz"), "-k zzzz matches none of 2 trials; suites and tasks: a, b, helpdesk"),
         (
             ("--agent-split=held_out", "-p", "xdist.plugin", "-n1"),
-            "--agent-split=held_out: none of 2 trials belongs to this split",
+            "--agent-split=held_out: none of 2 trials is in this split",
         ),
     ],
 )
@@ -437,7 +437,7 @@ def test_a_judge_that_no_grader_uses_is_named(
 
     out = str(run(pytester, "--agent-judge=claude").stdout)
 
-    assert "no grader of these tasks asks a judge: claude" in out
+    assert "no grader of these tasks needs a judge: claude" in out
 
 
 def test_a_conftest_that_imports_the_project_is_answered_with_what_to_do(pytester: pytest.Pytester) -> None:

@@ -84,7 +84,7 @@ def test_a_storm_ends_with_all_passed_and_few_requests(
     assert storm.refused > 0
     assert sent <= 1.5 * 80
     what = "429" if refusal.status == 429 else "overloaded"
-    result.stdout.fnmatch_lines([f"first: {what} x {storm.refused}, held to * at once"])
+    result.stdout.fnmatch_lines([f"first: {what} x {storm.refused}, limited to * at once"])
     assert not [*latest_run(pytester.path).folder.glob("rates-*")]
 
 
@@ -112,7 +112,7 @@ def test_a_provider_that_is_not_there_is_found_once(pytester: pytest.Pytester, g
     result.stdout.fnmatch_lines(
         [f"! {held} of asked?first?'s 30 trials not run: first (openai/first): no reply*"]
     )
-    result.stdout.fnmatch_lines(["first: asked no more"])
+    result.stdout.fnmatch_lines(["first: not called any more"])
 
 
 def test_a_wrong_key_is_found_with_one_round_of_requests(pytester: pytest.Pytester) -> None:

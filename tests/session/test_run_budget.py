@@ -182,7 +182,7 @@ def test_nothing_more_begins_once_a_reply_has_no_price(
     assert result.ret == pytest.ExitCode.INTERRUPTED
     result.stdout.fnmatch_lines_random(
         [
-            "! 3 of greetings's 4 trials not run: what nobodys costs is unknown: say it under",
+            "! 3 of greetings's 4 trials not run: the price of nobodys is unknown: set",
             "budget: $0 + unknown of $1",
         ]
     )

@@ -269,7 +269,10 @@ def test_another_run_can_be_named(project: pytest.Pytester) -> None:
         result = run(project, "--agent-only=failed", workers=workers)
         assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
         result.stdout.fnmatch_lines(
-            [f"agenteval: --agent-only=failed: nothing to try: none of 6 trials ended so in run {first.name}"]
+            [
+                "agenteval: --agent-only=failed: nothing to run: none of 6 trials has this ending in run "
+                f"{first.name}"
+            ]
         )
 
     run(project, "-k", "fine or late").assert_outcomes(passed=2, deselected=4)

@@ -94,13 +94,13 @@ TYPED = {
     "--agent-prompt=short=empty": "--agent-prompt short: no prompt file in *empty",
     "--agent-prompt=short=double": "--agent-prompt short: two files for the prompt 'system': *",
     "--agent-prompt=a=x.md,a=x.md": "--agent-prompt: the variant 'a' is named more than once",
-    "--agent-prompt=a=x.md,A=x.md": "--agent-prompt: some systems take the variants 'a' and 'A' for one",
-    # A shell's variable may be empty, and what would run in its place may cost money.
+    "--agent-prompt=a=x.md,A=x.md": "--agent-prompt: *do not distinguish the variants 'a' and 'A'",
+    # A shell's variable may be empty, and what would run instead may cost money.
     "--agent-regrade=": "--agent-regrade: expected a run: *MODEL@YYYYMMDD; found ''",
     "--agent-only=": "--agent-only: expected endings, as in missed,errored; found ''",
     "--agent-model=": "--agent-model: expected the name of a model*; found ''",
     "--agent-judge=,": "--agent-judge: expected the name of a model*; found ','",
-    "--agent-prompt=base=README.md": "*base stands for the agent's own prompts*choose another*",
+    "--agent-prompt=base=README.md": "*base means the agent's own prompts*choose another*",
     "--agent-prompt=": "--agent-prompt: expected NAME=PATH; found ''",
     "--agent-results=": "--agent-results: expected a folder, or none; found ''",
 }

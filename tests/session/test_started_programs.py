@@ -171,7 +171,7 @@ def test_what_trials_side_by_side_change_is_said(
     pytester: pytest.Pytester, contents: tuple[str, ...], what: str
 ) -> None:
     """One trial's variable, or folder, is another's too; one by one they have it to themselves."""
-    shared = re.compile(rf"! trials side by side changed what they share \({what} in \d trials?\);")
+    shared = re.compile(rf"! concurrent trials changed the state of their process \({what} in \d trials?\);")
     printed = run(pytester, *contents)
     assert shared.search(printed)
     assert "--agent-concurrency=1" in printed
@@ -180,4 +180,4 @@ def test_what_trials_side_by_side_change_is_said(
 
 def test_what_all_trials_set_alike_harms_none(pytester: pytest.Pytester) -> None:
     """A variable that is set once, to what every trial sets, as by a file of settings."""
-    assert "side by side changed" not in run(pytester, "set_once", "set_once", "set_once")
+    assert "concurrent trials changed" not in run(pytester, "set_once", "set_once", "set_once")

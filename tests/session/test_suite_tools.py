@@ -210,8 +210,8 @@ def test_recorded_calls_that_nobody_played_are_told_where_somebody_looks(pyteste
         result.assert_outcomes(passed=1)
         result.stdout.fnmatch_lines(
             [
-                "2 of 3 recorded calls were not played: cassettes/t.yaml (2)",
-                "1 of 3 recorded calls can be made by no tool any more: cassettes/t.yaml (1)",
+                "2 of 3 recorded calls were not replayed: cassettes/t.yaml (2)",
+                "1 of 3 recorded calls belong to tools that no longer exist: cassettes/t.yaml (1)",
             ]
         )
     run(pytester, "evals").stdout.no_fnmatch_line("*recorded calls*")

@@ -130,7 +130,7 @@ def test_a_budget_says_that_usage_is_missing_and_how_to_get_it(
         result = run(pytester, "evals", "--agent-model=mine", f"{option}={amount}", "--agent-concurrency=1")
 
     told = " ".join(result.stdout.str().split())
-    assert f"mine returned no token usage, which {option} counts: ask for it in streams" in told
+    assert f"mine returned no token usage, which {option} counts: request it in streams" in told
     assert "include_usage" in told
     assert "agenteval.prices" not in told
     assert "+ unknown of" in told

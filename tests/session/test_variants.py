@@ -183,7 +183,7 @@ def test_variants_that_sent_the_same_messages_are_named(pytester: pytest.Pyteste
     remarks = [line for line in parts if "sent the same messages" in line]
     assert [line.partition(" sent")[0] for line in remarks] == ["scripted@short and scripted@brief"]
     assert "in 2 trials: the different prompts have no effect" in remarks[0]
-    (unread,) = [line for line in parts if "no trial has read" in line]
+    (unread,) = [line for line in parts if "no trial read" in line]
     assert (
         "the prompt 'again' of --agent-prompt again, so it has no effect; the system message was 'plain'"
         in unread
@@ -310,7 +310,7 @@ def test_functions_and_classes_by_call_read_variants(pytester: pytest.Pytester) 
         **{f"{name}[own-1]": "FAILED" for name in (*READING, *given)},
         **{f"{name}[own@short-1]": "PASSED" for name in (*READING, *given, "needing")},
     }
-    assert "no trial has read" not in str(result.stdout)
+    assert "no trial read" not in str(result.stdout)
 
 
 @pytest.mark.parametrize(
@@ -349,7 +349,7 @@ def test_a_prompt_that_a_function_accepts_and_does_not_send_is_named(pytester: p
     line = "no trial read the prompt 'system' of `prompts` in suite or task, so it has no effect"
     for name in ("ignoring", "MadeIgnoring"):
         assert f"{name}: {line}; the system message was 'Another prompt.'" in text
-    assert text.count("no trial has read") == 2
+    assert text.count("no trial read") == 2
 
 
 @pytest.mark.parametrize(("args", "name"), [((), "asking"), (("--agent-prompt=a=a,b=b",), "MadeOfPrompt")])

@@ -111,5 +111,7 @@ def test_an_unused_workspace_is_named(pytester: pytest.Pytester, trees: Path, wo
     """Only a task called task.yaml starts from the workspace beside it; others have to name theirs."""
     screen = run(pytester, "evals", "-q", workers=workers).stdout.str()
 
-    assert re.findall(r"^(\S+): no task starts from it", screen, re.MULTILINE) == ["evals/lost/workspace"]
+    assert re.findall(r"^(\S+): no task uses this workspace", screen, re.MULTILINE) == [
+        "evals/lost/workspace"
+    ]
     assert "`input: {fixture_dir: ...}`" in " ".join(screen.split())

@@ -143,7 +143,7 @@ def _findings(suite: GatedSuite) -> Iterator[RuleFinding]:
         if not each.passed:
             yield "broken", f"{name} is broken, and passed none of {pluralize(each.trials, 'trial')} more"
         else:
-            yield "held", f"{name} passed {each.passed} of {each.trials} when tried again"
+            yield "held", f"{name} passed {each.passed} of {each.trials} when run again"
 
 
 def _least(name: str, value: float | None, least: float, narrowed: str, suite: GatedSuite) -> RuleFinding:

@@ -11,6 +11,7 @@ from pytest_agenteval.engine.jobs import Decision, NotRun
 from pytest_agenteval.records.plan import Allowance, Plan, TrialKey
 from pytest_agenteval.records.transcript import NO_USAGE, Figure, Usage, cost_figure, token_figure
 from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.text.json_values import compact_json
 
 T = TypeVar("T")
 Kind: TypeAlias = Literal["usd", "tokens"]
@@ -20,7 +21,7 @@ Amounts: TypeAlias = Mapping[Kind, float]
 
 OPTIONS: Mapping[Kind, str] = {"usd": "--agent-max-cost", "tokens": "--agent-max-tokens"}
 HOW_TO_GET_USAGE = (
-    'ask for it in streams ("stream_options": {"include_usage": true}), have the agent return its usage'
+    'request it in streams ("stream_options": {"include_usage": true}), or let the agent return its usage'
 )
 
 # While fewer trials of a group have ended than are in flight, each may take so many times the dearest.
@@ -249,11 +250,12 @@ class RunBudget:
                 state["unknown"] = sorted({*state["unknown"], kind})
                 option = OPTIONS[kind]
                 if usage.tokens is not None:
-                    remedy = "say it under [tool.agenteval.prices]"
-                    stopped = ["unpriced", f"what {who} costs is unknown: {remedy}, or leave out {option}"]
+                    table = f"[tool.agenteval.prices.{compact_json(who.partition(', ')[0])}]"
+                    remedy = f"set {table} in pyproject.toml"
+                    stopped = ["unpriced", f"the price of {who} is unknown: {remedy}, or remove {option}"]
                 else:
                     reason = f"{who} returned no token usage, which {option} counts: {HOW_TO_GET_USAGE}"
-                    stopped = ["untold", f"{reason}, or leave out {option}"]
+                    stopped = ["untold", f"{reason}, or remove {option}"]
                 state.setdefault("stopped", stopped)
 
     def _spent(self, state: State, kind: Kind, expected: ExpectedUse | None) -> NotRun:

@@ -245,7 +245,7 @@ def suite_history(runs: Iterable[SuiteRun], tasks: Iterable[SuiteTask], needed: 
 def _immaturity(run: SuiteRun) -> str:
     errored = sum(entry.ending == "errored" for entry in run.entries)
     if not run.planned:
-        return "nobody knows how many trials were planned"
+        return "the number of planned trials is unknown"
     # A task without a trial would look as if it had not missed.
     if len(run.entries) < run.planned:
         return f"{run.planned - len(run.entries)} of {pluralize(run.planned, 'planned trial')} never ended"
@@ -254,7 +254,7 @@ def _immaturity(run: SuiteRun) -> str:
         return f"{errored} of {trials} errored"
     # The same trials must not count in two runs.
     taken_over = sum(entry.origin is not None and bool(entry.origin.run) for entry in run.entries)
-    return f"{taken_over} of {trials} taken over from another run" if taken_over else ""
+    return f"{taken_over} of {trials} reused from another run" if taken_over else ""
 
 
 def _trials_by_task(runs: Sequence[SuiteRun]) -> dict[str, list[bool]]:

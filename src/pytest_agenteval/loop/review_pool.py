@@ -30,7 +30,7 @@ from pytest_agenteval.text.errors import ProblemsFound, UsageMistake, did_you_me
 from pytest_agenteval.text.formatting import one_line
 from pytest_agenteval.text.json_values import json_digest
 
-ALIKE = "the same as another"
+ALIKE = "identical to another"
 
 UNDECIDED = "undecided"
 ENDING_WORDS = ("passed", "missed", "failed", "errored", "limited", UNDECIDED)
@@ -151,7 +151,7 @@ class _PoolBuilder:
             try:
                 JudgeGrader(rubric=rubric.text)
             except ValueError as refused:
-                why = f"no grader of these trials asks by it, and of others: {refused}"
+                why = f"no grader of these trials uses it; others: {refused}"
                 raise UsageMistake(why) from None
             grader = PlannedGrader("judge", rubric.name, {"rubric": rubric.text})
             questions = [
@@ -166,9 +166,9 @@ class _PoolBuilder:
         questions: Sequence[_JudgeQuestion],
     ) -> ReviewPool:
         if rubric.candidates:
-            raise UsageMistake(f"the rubric {rubric.name} compares candidates: there are no labels for that")
+            raise UsageMistake(f"the rubric {rubric.name} compares candidates, which cannot be labelled")
         silent = {entry.key for entry, _ in planned} - {each.entry.key for each in questions}
-        self.left_out["whose transcript is lost"] += len(self._lost)
+        self.left_out["without a transcript"] += len(self._lost)
         self.left_out["with nothing to judge"] += len(silent - self._lost)
         trials = tuple(self._distinct(questions))
         return ReviewPool(rubric, trials, {why: count for why, count in self.left_out.items() if count})
@@ -226,11 +226,11 @@ class _PoolBuilder:
         rubrics = {each.shown.rubric.digest(): each.shown.rubric for each in questions}
         if not rubrics:
             hint = "--rubric R names a rubric, or a .jinja file"
-            raise UsageMistake(f"no grader of these trials shows judges anything{self._reasons()}: {hint}")
+            raise UsageMistake(f"no grader of these trials has something to judge{self._reasons()}: {hint}")
         rubric, *others = rubrics.values()
         if others:
             names = ", ".join(each.name for each in (rubric, *others))
-            raise UsageMistake(f"which rubric? --rubric, --task or --bucket chooses; there are {names}")
+            raise UsageMistake(f"which rubric? choose with --rubric, --task or --bucket; there are {names}")
         return rubric
 
     def _reasons(self) -> str:
@@ -244,7 +244,7 @@ class _PoolBuilder:
         except UnknownName:
             hint = did_you_mean(name, registry.rubric_names) or f"known: {', '.join(registry.rubric_names)}"
             raise UsageMistake(
-                f"no grader here asks by a rubric {name!r}{self._reasons()}, and none is registered; {hint}"
+                f"no grader here uses a rubric {name!r}{self._reasons()}, and none is registered; {hint}"
             ) from None
 
     def _distinct(self, questions: Iterable[_JudgeQuestion]) -> Iterator[ReviewTrial]:

@@ -28,13 +28,14 @@ from pytest_agenteval.store.run_reader import Run, first_unreadable
 from pytest_agenteval.text.formatting import (
     MOST_NAME,
     NOT_KNOWN,
+    first_few,
     format_figure,
     model_label,
     one_line,
     pluralize,
     printable,
 )
-from pytest_agenteval.text.json_values import json_digest
+from pytest_agenteval.text.json_values import compact_json, json_digest
 
 
 class ActingDecisions(FrozenValue, frozen=True):
@@ -197,7 +198,7 @@ def view_of(run: Run) -> RunView:
         notes=tuple(f"{model.name}: {note}" for model in header.models if (note := model_note(model))),
         suites=suite_views(run),
         misses=worst_first(run.entries),
-        warnings=(*_part(header), *_self_judged(header), *_prompt_warnings(run)),
+        warnings=(*_part(header), *_self_judged(header), *_prompt_warnings(run), *_unpriced(run)),
         doubtful_events=doubtful_events,
         simulating=sum(filter(NO_USAGE.__ne__, map(_SIMULATING, run.entries)), NO_USAGE),
         not_run=Counter(trial.reason for trial in run.not_run),
@@ -234,6 +235,19 @@ def _self_judged(header: RunHeader) -> Iterator[str]:
                 f"{printable(model.name)} judged its own trials, and models favour themselves: "
                 "name another judge, or add --agent-self-judge"
             )
+
+
+def _unpriced(run: Run) -> Iterator[str]:
+    """Say how to set the price of models whose replies were counted, but whose cost is unknown."""
+    names: dict[str, None] = {}
+    for entry in run.entries:
+        if entry.usage.cost_usd is None and entry.usage.tokens:
+            own = chose_by_itself(entry.key.model, entry.own_models)
+            names.update(dict.fromkeys(entry.own_models if own else (entry.key.model,)))
+    if names:
+        listed = printable(", ".join(first_few(list(names), MOST_UNPRICED, "{} more")))
+        table = printable(f"[tool.agenteval.prices.{compact_json(next(iter(names)))}]")
+        yield f"the cost of {listed} is unknown: set a price in pyproject.toml, {table}"
 
 
 def chose_by_itself(model: str, own_models: Sequence[str]) -> bool:
@@ -339,6 +353,7 @@ def _suite_view(run: Run, group: Group, entries: Sequence[JournalEntry]) -> Suit
 
 
 MOST_SENT = 60
+MOST_UNPRICED = 3
 """Characters of what was sent instead of a prompt."""
 
 

@@ -121,10 +121,10 @@ def _money(usd: float) -> str:
 
 _ACTIONS: Mapping[ReuseAction, str] = {"keep": "reused", "take over": "reused", "regrade": "regraded"}
 _SOURCES: Mapping[str, str] = {
-    BEFORE: "{} of tasks that were tried before with the model",
-    OTHERS: "{} of tasks that other models were tried with",
-    ALIKE: "{} as other tasks of the suite took",
-    UNKNOWN: "{} of which no earlier run tells",
+    BEFORE: "{} of tasks that ran before with the model",
+    OTHERS: "{} of tasks that ran with other models",
+    ALIKE: "{} estimated from other tasks of the suite",
+    UNKNOWN: "{} without an earlier run to estimate from",
 }
 
 
@@ -224,15 +224,20 @@ class DryRun:
             ]
             if unknown:
                 names = ", ".join(dict.fromkeys(unknown))
-                yield TableNote(f"no price is known of {names}: [tool.agenteval.prices] says one", bad=True)
+                yield TableNote(
+                    f"the price of {names} is unknown: set [tool.agenteval.prices.NAME] in pyproject.toml",
+                    bad=True,
+                )
         total = total_row(rows).amounts if rows else Amounts(ZERO, ZERO, {})
         for kind, allowed in allowed_amounts(self._settings).items():
             amount = total.usd if kind == "usd" else total.tokens
             if amount.high > allowed:
                 is_less = amount.low > allowed
                 share = "less than" if is_less else "perhaps less than"
-                yield TableNote(f"the budget of {amount_text(kind, allowed)} is {share} that", bad=is_less)
+                yield TableNote(
+                    f"the budget of {amount_text(kind, allowed)} is {share} this run may take", bad=is_less
+                )
         if self._evals.calibrations:
             yield TableNote(f"{pluralize(len(self._evals.calibrations), 'calibration')} not counted")
         if tests:
-            yield TableNote(f"{pluralize(tests, 'test')} with trials of code not counted")
+            yield TableNote(f"{pluralize(tests, 'test')} that run trials in code not counted")

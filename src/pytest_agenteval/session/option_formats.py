@@ -31,7 +31,7 @@ def read_variants(raw: RawValue) -> tuple[Variant, ...]:
     for variant in variants:
         other = first.setdefault(variant.name.lower(), variant)
         if other is not variant:
-            both = f"some systems take the variants {other.name!r} and {variant.name!r} for one"
+            both = f"some file systems do not distinguish the variants {other.name!r} and {variant.name!r}"
             twice = f"the variant {variant.name!r} is named more than once"
             raise UsageMistake(f"{raw.place}: {twice if other.name == variant.name else both}")
     return variants
@@ -45,7 +45,7 @@ def _variant(text: str, place: str, folder: Path) -> Variant:
     if not name.isascii() or not name.isprintable() or FORBIDDEN & set(name):
         raise UsageMistake(f"{place}: the name {name!r} may hold ASCII letters, digits, '_', '-' and '.'")
     if name.lower() == BASE:
-        own = f"{name} stands for the agent's own prompts, which are always tried too"
+        own = f"{name} means the agent's own prompts, which always run too"
         raise UsageMistake(f"{place}: {own}: choose another name, as in {place} v2={where}")
     path, place = folder / where, f"{place} {name}"
     if not path.exists():
@@ -81,7 +81,7 @@ def read_gate(raw: RawValue) -> Mapping[str, Any] | None:
         parts = names(raw)
         if "none" in parts:
             if len(parts) > 1:
-                raise WrongValue(hint="none stands alone")
+                raise WrongValue(hint="none cannot be combined with rules")
             return None
         written = dict(map(_gate_rule, parts))
         if len(written) < len(parts):

@@ -44,7 +44,9 @@ def learn_secrets(settings: Settings) -> None:
                 f"{PROJECT}.redact: expected regular expressions; {pattern!r}: {wrong}"
             ) from None
         if compiled.search(""):
-            raise UsageMistake(f"{PROJECT}.redact: {pattern!r} fits an empty text, and so any text")
+            raise UsageMistake(
+                f"{PROJECT}.redact: {pattern!r} matches the empty text, so it would match everywhere"
+            )
         KNOWN_SECRETS.know_patterns([pattern])
 
 

@@ -105,7 +105,7 @@ class MarkedTest:
             parts = [f"{passed} of {self._repetitions} repetitions passed"]
             parts += [f"{len(broken)} broke"] if broken else []
             parts.append(f"threshold {self._threshold:g}")
-            first.add_note(f"agenteval: {', '.join(parts)}; this is the first that did not pass")
+            first.add_note(f"agenteval: {', '.join(parts)}; the first that did not pass is shown here")
         raise first
 
     def _repetition(self, number: int, fixture: AgentEval | None) -> tuple[Trial, BaseException | None]:
@@ -167,7 +167,7 @@ def session_with_tests(config: pytest.Config, tests: Sequence[pytest.Item]) -> E
     if evals.settings.regrade or evals.audit is not None:
         which = "--agent-regrade" if evals.settings.regrade else "--agent-audit"
         for item in tests:
-            item.add_marker(pytest.mark.skip(f"{which}: trials of tasks alone; this test would try an agent"))
+            item.add_marker(pytest.mark.skip(f"{which}: trials of tasks only; this test would run an agent"))
         return evals
     try:
         for item in tests:
@@ -198,8 +198,8 @@ class PythonSuite(PyCollector):
         if evals.settings.executor_name != "local":
             raise UsageMistake(
                 f"--agent-executor={evals.settings.executor}: the suite {self.suite.name!r} "
-                f"({self.suite.place}) is written in Python, its graders and agent are in this process "
-                "alone: use local, or -n"
+                f"({self.suite.place}) is written in Python, so its graders and agent exist only in "
+                "this process: use local, or -n"
             )
         tasks = CodeTasks(evals.planner, evals.registry, self.config.rootpath).of_suite(self.suite)
         return items_of(self, evals, tasks)

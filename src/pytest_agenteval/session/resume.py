@@ -20,9 +20,9 @@ from pytest_agenteval.text.formatting import pluralize
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 EXCLUDED = {
-    "regrade": "grading again costs no agent: begin it anew",
-    "reuse": "one goes on with a run, the other begins a new one",
-    "audit": "an audit costs nothing: begin it anew",
+    "regrade": "regrading runs no agent: start it again instead",
+    "reuse": "one continues a run, the other starts a new one",
+    "audit": "an audit costs nothing: start it again instead",
 }
 
 
@@ -33,29 +33,31 @@ def run_to_resume(config: pytest.Config, settings: Settings) -> tuple[Path, str]
     """
     for attribute, why in EXCLUDED.items():
         if getattr(settings, attribute):
-            raise UsageMistake(f"--agent-resume: expected no --agent-{attribute} beside it: {why}")
+            raise UsageMistake(f"--agent-resume: cannot be combined with --agent-{attribute}: {why}")
     name = settings.run_name if settings.run_name and settings.resume == LATEST else settings.resume
     place = settings.places.get("resume", "--agent-resume")
     try:
         folder = find_run(settings.results or config.rootpath / RESULTS, name)
     except UsageMistake as mistake:
         if (config.invocation_params.dir / name.partition("::")[0]).exists():
-            hint = f"to try {name}, say {place}=latest {name}"
-            raise UsageMistake(f"{place}: expected a run; found {name!r}, which is none; {hint}") from None
+            hint = f"to run {name}, write {place}=latest {name}"
+            raise UsageMistake(
+                f"{place}: expected a run; found {name!r}, which is not a run; {hint}"
+            ) from None
         raise UsageMistake(f"{place}: {mistake}") from None
     # A link is followed, so that the run has its real folder; any other path stays as it was found.
     folder = folder.resolve() if folder.is_symlink() else Path(os.path.abspath(folder))
     if settings.run_name not in ("", folder.name):
-        raise UsageMistake(f"{settings.places['run_name']}: a run that goes on keeps its name, {folder.name}")
+        raise UsageMistake(f"{settings.places['run_name']}: a resumed run keeps its name, {folder.name}")
     header = read_header(folder)
     if header.regraded:
         again = ",".join(header.regraded)
         raise UsageMistake(
-            f"--agent-resume: {folder.name} graded trials again, which costs no agent: "
-            f"begin it anew with --agent-regrade={again}"
+            f"--agent-resume: {folder.name} is a regraded run, which needs no agent: "
+            f"start it again with --agent-regrade={again}"
         )
     if (folder / AUDIT).exists():
-        raise UsageMistake(f"--agent-resume: {folder.name} is an audit: begin it anew with --agent-audit")
+        raise UsageMistake(f"--agent-resume: {folder.name} is an audit: start it again with --agent-audit")
     if not (config.getoption("collectonly", False) or settings.dry_run):
         _claim(config, folder)
     return folder, header.started_at
@@ -75,8 +77,8 @@ def _claim(config: pytest.Config, folder: Path) -> None:
         raise UsageMistake(f"--agent-resume: nothing can be written to {folder}: {why}") from None
     if holder:
         raise UsageMistake(
-            f"--agent-resume: {folder.name} is still going on, in process {holder}: "
-            "wait for its end, or end it"
+            f"--agent-resume: {folder.name} is still running, in process {holder}: "
+            "wait until it ends, or stop it"
         )
 
 
@@ -87,7 +89,7 @@ def baseline_before(baseline: Path | None, folder: Path, started_at: str) -> Pat
     for run in list_runs(folder.parent):
         if run.header.started_at < started_at and run.path.resolve() != baseline:
             return run.path.resolve()
-    raise UsageMistake(f"--agent-baseline: there is no run before {folder.name}, which goes on")
+    raise UsageMistake(f"--agent-baseline: there is no run before {folder.name}, which is resumed")
 
 
 def check_plan(
@@ -98,7 +100,7 @@ def check_plan(
     if problem:
         raise UsageMistake(
             f"--agent-resume: {problem}; resume {run.name} with the options that it "
-            f"started with, or start a new run that takes over what is finished: --agent-reuse={run.name}"
+            f"started with, or start a new run that reuses its finished trials: --agent-reuse={run.name}"
         )
 
 
@@ -165,6 +167,6 @@ def check_first_failures(
     failed = sum(entry.ending in endings and entry.key in selected for entry in run.entries)
     if most and failed >= most:
         raise UsageMistake(
-            f"--agent-resume: expected no -x or --maxfail beside it: {pluralize(failed, 'trial')} of "
-            f"{run.name} failed before, and would end the run before anything is tried"
+            f"--agent-resume: cannot be combined with -x or --maxfail: {pluralize(failed, 'trial')} of "
+            f"{run.name} failed before, which would end the run at once"
         )

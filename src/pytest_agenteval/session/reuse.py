@@ -210,7 +210,7 @@ class RegradedTrials(EarlierTrials):
                 stored = pluralize(len(keys), "stored trial")
                 yield f"{name}: no task here for {strays} of {stored}: not graded again"
             if run.never_ended:
-                yield f"{name}: {run.never_ended}: there is nothing to grade again"
+                yield f"{name}: {run.never_ended}: nothing to grade again"
             yield from (f"{name}: {problem}" for problem in first_unreadable(run.odd))
 
 
@@ -323,12 +323,12 @@ class ReusePlan:
         if not earlier.has_transcript:
             return ReuseDecision("rerun", "transcript lost")
         if not entry.digests.input:
-            return ReuseDecision("rerun", "nobody knows what they were made of")
+            return ReuseDecision("rerun", "their digests are unknown")
         if earlier.use == "reuse" and (reason := _distrust_reason(plan, earlier)):
             return ReuseDecision("rerun", reason)
         agent = self._agent_side(plan)
         if agent is None:
-            return ReuseDecision("rerun", "the agent cannot be made")
+            return ReuseDecision("rerun", "the agent cannot be created")
         old, acted_out = entry.digests, acted_out_digest(plan, self._registry, self._cache)
         grader = self._grading.grader
         new = digests_of(plan, grader, "", "", (), entry.own_models, self._cache, acted_out=acted_out)
@@ -397,8 +397,8 @@ class ReusePlan:
             self.decide(plan)
         parts = (
             _counts_text(self._decisions.values(), resumed=self._earlier.is_own),
-            f"{later} decided about in their turn" if later else "",
-            f"{perhaps} more only if need be" if perhaps else "",
+            f"{later} decided later" if later else "",
+            f"{perhaps} more if needed" if perhaps else "",
         )
         how = "resumed" if self._earlier.is_own else "reuse of"
         return f"{how} {', '.join(self._earlier.names)}: {', '.join(filter(None, parts))}"

@@ -63,7 +63,7 @@ def begin_run(evals: EvalSession) -> None:
     except OSError as failed:
         why = failed.strerror or type(failed).__name__
         place = f"results cannot be written to {info.folder.parent}: {why}"
-        evals.refuse(UsageMistake(f"{place}; --agent-results=FOLDER names another place"))
+        evals.refuse(UsageMistake(f"{place}; choose another folder with --agent-results=FOLDER"))
         evals.end_session()
         return
     if evals.extra is not None and evals.extra.items:

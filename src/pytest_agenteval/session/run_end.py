@@ -241,7 +241,7 @@ class RunEnd:
             self.config.pluginmanager.unregister(xml)
             del self.config.stash[xml_key]
             why = f"{path}: JUnit's file cannot be written ({failed.strerror or failed})"
-            remark = f"{why}; once it can be: agenteval report {self.folder.name} -o junit.xml"
+            remark = f"{why}; write it later with: agenteval report {self.folder.name} -o junit.xml"
             add_messages(self.config, WorkerMessages(lines=(remark,)))
             session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
 

@@ -55,8 +55,8 @@ STOP_FILE = "stop"  # the file in a run's folder by which the controller stops i
 
 # What the watching process prints after a kill, a crash or os._exit: pytest prints nothing then.
 SUDDEN_END = (
-    "\nagenteval: the pytest process ended before the run did: it was killed, or code in it ended it. "
-    "Finished trials are kept: run the same command with --agent-resume.\n"
+    "\nagenteval: the pytest process ended before the run did: it was killed, or code in it exited. "
+    "Finished trials are stored: run the same command with --agent-resume.\n"
 )
 
 

@@ -51,7 +51,7 @@ def recheck(config: pytest.Config, broken: Sequence[BrokenTask]) -> RecheckedTas
     if reporter is not None:
         if reporter._tw.width_of_current_line:  # pytest ends the line of its dots later
             reporter.line("")
-        reporter.write_line(f"agenteval: recheck: {pluralize(len(broken), 'broken task')} tried again")
+        reporter.write_line(f"agenteval: recheck: {pluralize(len(broken), 'broken task')} run again")
     tasks: list[tuple[BrokenTask, int, int]] = []
     lines: list[str] = []
     for times, group in groupby(sorted(broken, key=lambda task: task.times), key=lambda task: task.times):
@@ -104,7 +104,7 @@ def _result_line(
     place = folder.relative_to(here) if folder.is_relative_to(here) else folder
     where = f" (run: {place})" if config.stash[run_info_key].is_saved else ""
     tasks, more = pluralize(len(results), "broken task"), pluralize(times, "time")
-    return f"recheck: {tasks} tried {more} more: {each}{where}"
+    return f"recheck: {tasks} run {more} more: {each}{where}"
 
 
 def _recheck_options(config: pytest.Config, folder: Path, times: int) -> Iterator[str]:

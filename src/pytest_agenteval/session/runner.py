@@ -139,7 +139,7 @@ class TrialRunner:
         # An item that runs again, as under ``--reruns``, gets a new attempt. Under ``--setup-only`` no trial
         # begins, as nobody would look at it.
         if self._config.getoption("setuponly", False):
-            pytest.skip("--setup-only: no trial is begun")
+            pytest.skip("--setup-only: no trial is started")
         self.stop.raise_if_stopped(item.session)
         # Only the name of the last item's task stays in memory: tasks are most of what a large run would
         # hold. Not earlier, when that item ended: a plugin may have run it again.
@@ -311,7 +311,7 @@ class TrialRunner:
         except OSError as failed:
             problem = f"the run cannot be written to {self._folder}: {failed.strerror or failed}"
             if not hasattr(self._config, "workerinput"):
-                item.session.shouldstop = f"{problem}; nothing more is begun"
+                item.session.shouldstop = f"{problem}; no further trial is started"
             pytest.fail(problem, pytrace=False)
 
 

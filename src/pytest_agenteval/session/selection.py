@@ -61,7 +61,7 @@ def split_remarks(settings: Settings, trials: Sequence[PlannedItem]) -> Iterator
     """Say that no trial belongs to the split that is run."""
     # No command for the other split: coding agents would follow it, and see tasks that are held out.
     if trials and not _of_split(settings, trials):
-        none = f"none of {pluralize(len(trials), 'trial')} belongs to this split"
+        none = f"none of {pluralize(len(trials), 'trial')} is in this split"
         yield f"--agent-split={settings.split}: {none}"
 
 
@@ -70,11 +70,11 @@ def selection_remarks(
 ) -> Iterator[str]:
     """Say that nothing ended as ``--agent-only`` wants it, and what of the ``earlier`` run was no choice."""
     if not selected and (number := len(_of_split(settings, trials))):
-        none = f"none of {pluralize(number, 'trial')} ended so in run {earlier.name}"
-        yield f"--agent-only={settings.only}: nothing to try: {none}"
+        none = f"none of {pluralize(number, 'trial')} has this ending in run {earlier.name}"
+        yield f"--agent-only={settings.only}: nothing to run: {none}"
     run = load_run(earlier)
     if run.never_ended and "not_run" not in _parse_only(settings.only)[0]:
-        yield f"{earlier.name}: {run.never_ended}: --agent-only=not_run@{earlier.name} tries them"
+        yield f"{earlier.name}: {run.never_ended}: --agent-only=not_run@{earlier.name} runs them"
     yield from (f"{earlier.name}: {line}" for line in first_unreadable(run.odd))
 
 

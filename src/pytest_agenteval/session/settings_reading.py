@@ -38,7 +38,7 @@ def _settings_of_run(config: pytest.Config) -> Settings:
     places = {row.attribute: raw.place for row, raw in raw_values.items()}
     if values.get("keep_workspaces") and values["results"] is None:
         raise UsageMistake(
-            "--agent-keep-workspaces: workspaces are kept in the run's folder; found results none"
+            "--agent-keep-workspaces: workspaces are stored in the run's folder, but --agent-results is none"
         )
     # pytest's own options override all others: they are about this one run, and no default of a project.
     if config.getoption("runxfail", False):
@@ -55,7 +55,7 @@ def _settings_of_run(config: pytest.Config) -> Settings:
             values.pop(attribute, None)
             place = places.get(attribute, "")
             if place.startswith("--"):
-                expected = "expected no such option in an audit, which brings its own players"
+                expected = "cannot be combined with an audit, which has its own models"
                 raise UsageMistake(f"{place}: {expected}")
         values |= {"split": values.get("split", "all"), "gate": None, "baseline": ""}
     settings = Settings(values, places)
@@ -147,8 +147,8 @@ def _check_shard(settings: Settings) -> None:
     between = settings.repetition_range
     if between is not None and not settings.regrade:
         raise UsageMistake(
-            f"{place}: expected a fixed number of repetitions: a shard has no suite's results to look at as "
-            f"a whole; found --repetitions={between}; --repetitions={between.high} makes all of them"
+            f"{place}: expected a fixed number of repetitions, as a shard does not see the results of a "
+            f"whole suite; found --repetitions={between}; --repetitions={between.high} runs all of them"
         )
     only = settings.only
     runs_by_option = (
@@ -159,6 +159,6 @@ def _check_shard(settings: Settings) -> None:
     for option, value, run in runs_by_option:
         if run == LATEST or run.endswith(f"@{LATEST}"):
             raise UsageMistake(
-                f"{place}: expected a run that all shards mean alike, and the latest may be another shard's; "
+                f"{place}: expected a run by name, as the latest run may be another shard's; "
                 f"found {option}={value}; name the run"
             )

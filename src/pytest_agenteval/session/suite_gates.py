@@ -206,7 +206,7 @@ class RecheckedTasks(FrozenValue, frozen=True):
 def not_tried_again(broken: Sequence[BrokenTask], when: str) -> RecheckedTasks:
     """Report that the tasks may be broken by chance: no agent acts that could run them again."""
     names = ", ".join(dict.fromkeys(task.task for task in broken))
-    return RecheckedTasks(trouble=f"no agent acts {when}, to try {names} again" if broken else "")
+    return RecheckedTasks(trouble=f"no agent runs {when}, so {names} cannot run again" if broken else "")
 
 
 def gates_of_run(folder: Path) -> dict[str, Gate]:

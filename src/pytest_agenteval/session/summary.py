@@ -161,7 +161,7 @@ def collection_header(evals: EvalSession) -> list[str]:
     graders = {grader.name for item in trials for grader in item.task.graders} if judges else set()
     asking = any(asks_judges(evals.registry.grader_factory(name)) for name in graders)
     if judges and trials and not evals.calibrations and not asking:
-        judged = f"; no grader of these tasks asks a judge: {judges} is not used"
+        judged = f"; no grader of these tasks needs a judge: {judges} is not used"
     lines = []
     if trials:
         least = f"{len(trials) - len(evals.extra.items)} to " if evals.extra and evals.extra.items else ""
@@ -174,7 +174,7 @@ def collection_header(evals: EvalSession) -> list[str]:
         lines.append(f"agenteval: {evals.reuse_summary}")
     if evals.in_flight:
         named = few_names([key.label for key in sorted(evals.in_flight)], MOST_IN_FLIGHT)
-        died = f"a process died while these were running: {named}; they run last, one by one"
+        died = f"a process died during these trials: {named}; they run last, one by one"
         lines.append(f"agenteval: {died}")
     if evals.calibrations:
         lines.append(
@@ -266,7 +266,7 @@ def _screen_parts(end: RunEnd, verbosity: int, width: int) -> ScreenParts:
         totals=scorecards,
         remarks=remarks,
         footer=footer,
-        place=str(end.relative(end.folder)) if end.info.is_saved else "not kept (--agent-results=none)",
+        place=str(end.relative(end.folder)) if end.info.is_saved else "not stored (--agent-results=none)",
         next_steps=list(_next_steps(end)) if end.info.is_saved and verbosity == 0 else (),
     )
 
@@ -324,7 +324,7 @@ def _calibrations(end: RunEnd, width: int) -> Iterator[StyledLine]:
     from pytest_agenteval.reports.calibration_report import calibration_lines
 
     for calibration in read_calibrations(end.folder):
-        page = end.relative(page_path(end.folder, calibration["id"])) if end.info.is_saved else "not kept"
+        page = end.relative(page_path(end.folder, calibration["id"])) if end.info.is_saved else "not stored"
         yield from (*calibration_lines(calibration, str(page), width), StyledLine(""))
 
 

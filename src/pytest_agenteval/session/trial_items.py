@@ -200,16 +200,16 @@ class AuditItem(TrialItem):
         score = "no score" if trial.score is None else f"{trial.score:.2f}"
         if self.case.model is ORACLE:
             if not trial.full:
-                raise AuditFailed(f"the reference has to reach 1.0: {score}")
+                raise AuditFailed(f"the reference must score 1.0: {score}")
         elif trial.ending == "passed":
             waiting = [grade.grader for grade in trial.grades if grade.undecided == "no_judge"]
             if waiting:  # a judge may see it yet
-                pytest.xfail(f"no grader without a judge has seen it; not asked: {', '.join(waiting)}")
-            done = "nothing was done"
+                pytest.xfail(f"only a judge may catch it; not judged: {', '.join(waiting)}")
+            done = "the agent did nothing"
             if self.case.model is not NOP:
                 spoilt = self.evals.audit.spoilt(self.task, self.case) if self.evals.audit else None
                 done = one_line(spoilt.done, MOST_SHOWN) if spoilt else ""
-            raise AuditFailed(f"{done}, and no grader has seen it: passed with {score}")
+            raise AuditFailed(f"{done}, and no grader caught it: passed with {score}")
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Say what was done and how it was graded, without a traceback."""
@@ -327,7 +327,7 @@ class TrialFunctions:
                                 (name,),
                                 "a fixture of function scope: nothing is shared between trials",
                                 f"scope {definition.scope!r}",
-                                "a starting tree that many tasks share is what input.base_fixture is for",
+                                "to share a starting tree between tasks, use input.base_fixture",
                             )
                         ]
                     )

@@ -88,12 +88,14 @@ def message_lines(config: pytest.Config) -> Iterator[str]:
         for standing in standings_of_run(str(get_run_info(config).rates)).values():
             parts = [f"{status} x {number}" for status, number in sorted(standing.refused.items())]
             if standing.least:
-                parts.append(f"held to {standing.least} at once")
+                parts.append(f"limited to {standing.least} at once")
             if standing.down is not None:
-                parts.append("asked no more")
+                parts.append("not called any more")
             elif standing.outages:
                 times = standing.outages
-                parts.append("gone for a while" if times == 1 else f"gone for a while, {times} times")
+                parts.append(
+                    "unavailable for a while" if times == 1 else f"unavailable for a while, {times} times"
+                )
             if parts:
                 yield f"{standing.name}: {', '.join(parts)}"
     yield from messages.lines
@@ -108,7 +110,7 @@ def not_tasks_lines(evals: EvalSession) -> Iterator[str]:
     """Report under -v how many files below suites hold no task."""
     if evals.config.getoption("verbose", 0) > 0 and (paths := evals.planner.not_tasks()):
         are = "is no task" if len(paths) == 1 else "are no tasks"
-        yield f"{pluralize(len(paths), 'file')} below suites {are}: agenteval validate lists them"
+        yield f"{pluralize(len(paths), 'file')} below suites {are}: see agenteval validate"
 
 
 def uncollected_files(config: pytest.Config) -> list[str]:
@@ -129,9 +131,9 @@ def unknown_promoted(config: pytest.Config) -> list[ProblemsFound]:
 
 # The kind of a cassette, which of its recordings, and the words for them.
 UNUSED = (
-    ("tool", "unused", "recorded calls were not played"),
-    ("tool", "stale", "recorded calls can be made by no tool any more"),
-    ("chat", "unused", "recorded replies of agents' own models were not played"),
+    ("tool", "unused", "recorded calls were not replayed"),
+    ("tool", "stale", "recorded calls belong to tools that no longer exist"),
+    ("chat", "unused", "recorded replies of agents' own models were not replayed"),
 )
 
 
@@ -165,7 +167,7 @@ def _session_lines(config: pytest.Config, evals: EvalSession | None) -> Iterator
             yield from filter(None, [evals.reuse_summary])
             yield from not_tasks_lines(evals)
         for agent in evals.silent_agents:
-            yield f"{agent}: the agent answered nothing in trials that missed: each had an empty answer"
+            yield f"{agent}: the agent gave an empty answer in every trial that missed"
         yield from _agents_without_model(evals)
         yield from evals.failed_hooks.values()
         yield from (f"warning: {line}" for line in evals.registry.broken_benchmarks)
@@ -206,8 +208,8 @@ def _suite_hints(config: pytest.Config) -> list[str]:
 def _unused_workspaces(evals: EvalSession) -> Iterator[str]:
     # These folders look like starting trees of tasks, but no task starts from them.
     for path in evals.planner.unused_workspaces():
-        how = "call the task beside it task.yaml, or name it in `input: {fixture_dir: ...}`"
-        yield f"{short_path(path)}: no task starts from it; {how}"
+        how = "name the task file beside it task.yaml, or name the folder in `input: {fixture_dir: ...}`"
+        yield f"{short_path(path)}: no task uses this workspace; {how}"
 
 
 def _messages_of_others(config: pytest.Config) -> WorkerMessages:

@@ -36,7 +36,7 @@ def rows(page: str, heading: str) -> list[list[str]]:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_option_of_the_benchmarks_commands_has_ours_beside_it(command: str) -> None:
-    """Who comes from the benchmark finds each option, and what to say here in its place."""
+    """Who comes from the benchmark finds each option, and what to say here instead."""
     table = rows("benchmarks/ko-agentbench.md", command)
     ours_by_option = {name: ours for theirs, ours in table for name in re.findall(r"--([a-z-]+)", theirs)}
     assert set(ours_by_option) == set(COMMANDS[command].split())

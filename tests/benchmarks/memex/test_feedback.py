@@ -184,7 +184,7 @@ def test_what_nobody_can_tell_is_left_out_and_counted(tmp_path: Path) -> None:
     made, text = feedback_on(tmp_path, failing("a"), failing("b", split=None, asked="SECRET"))
 
     assert (made.buckets[0].trials, "SECRET" in text) == (1, False)
-    assert "1 trial left out: neither the journal nor a task file of today tells the split" in text
+    assert "1 trial left out: neither the journal nor a task file names their split" in text
 
 
 def test_either_side_may_call_a_task_held_out(run: Run, tmp_path: Path) -> None:

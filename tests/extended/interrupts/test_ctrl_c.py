@@ -111,7 +111,7 @@ def test_ctrl_c_ends_a_busy_run(pytester: pytest.Pytester, quick: None, busy: st
     if presses == 1:  # pressed again, pytest drops what it is at
         assert run.returncode == 2, output
         assert "INTERNALERROR" not in output
-        assert "begun and interrupted" in output
+        assert "started but interrupted" in output
     assert "good-1" in names(journal(pytester.path, "finished"))
 
 
@@ -237,7 +237,7 @@ def test_ctrl_c_with_workers(pytester: pytest.Pytester) -> None:
     assert pytest_run.returncode == 2
     assert sorted(names(journal(pytester.path, "finished"))) == ["fine-1", "good-1"]
     assert "demo with scripted" in output
-    assert re.search(r"(?m)^  \d not run$|^  6 begun and not ended", output)
+    assert re.search(r"(?m)^  \d not run$|^  6 started but not ended", output)
     assert (pytester.path / "j.xml").exists()
 
 

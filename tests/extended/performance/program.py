@@ -67,7 +67,7 @@ class Rounds:
 def carry_out(programs: Programs, rounds: int) -> Rounds:
     """Run all programs in turn, round after round.
 
-    A peer that fails is left out from then on, and its reason stands in its place.
+    A peer that fails is left out from then on, and its reason stands instead.
     """
     absent = {name: each for name, each in programs.items() if isinstance(each, str)}
     taken: dict[str, list[Taken]] = {name: [] for name in programs if name not in absent}

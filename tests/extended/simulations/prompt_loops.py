@@ -60,7 +60,7 @@ class State:
 class Loop:
     """A kind of loop: what each round changes, and how many held-out tasks there are of each bucket.
 
-    ``patience`` is after how many rounds in a row without a keep it ends.
+    ``patience`` is after how many rounds in a row without an accepted change it ends.
     """
 
     change: str

@@ -70,7 +70,7 @@ def test_a_log_of_improve_tells_what_was_tried(capsys: pytest.CaptureFixture[str
         (("latest", "--log", "odd.json"), "odd.json: expected the log.json of agenteval improve"),
         (("latest", "--guide", "gone.md"), "gone.md: cannot be read"),
         (("latest", "--prompts", "p/*.jinja"), "--prompts p/*.jinja: no such file"),
-        (("latest", "--budget", "100"), "--budget 100: too small to say anything"),
+        (("latest", "--budget", "100"), "--budget 100: too small; use"),
         (("latest", "--bucket", "y"), "has no bucket 'y'; it has x"),
         (("latest", "-o", "odd.json"), "odd.json: cannot be written"),
     ],

@@ -46,8 +46,8 @@ WITH_REFERENCE: dict[str, tuple[Trial, Task, str, int | None, str]] = {
         solution(("look", {"path": "/Areas/x.md"}), ("write", {"path": "/Areas/x.md"}), GOLD_EDIT),
         "check",
         None,
-        "no call with what a failed check of g expected (not met: filed well); the reference solution, one "
-        'way of many, has write({"path":"/Areas/x.md"})',
+        "no call has the value that g expected (not met: filed well); the reference solution, one way of "
+        'many, has write({"path":"/Areas/x.md"})',
     ),
     "without any call that is what is said": (
         failing("a", grades=FOUND),
@@ -61,7 +61,7 @@ WITH_REFERENCE: dict[str, tuple[Trial, Task, str, int | None, str]] = {
         solution(("open", {"path": "/Notes/wrong.md"}), ("write", {"path": "/y.md"}), GOLD_EDIT),
         "reference",
         2,
-        'many, has write({"path":"/Notes/wrong.md","new":"in own words"}) in its place',
+        'many, has write({"path":"/Notes/wrong.md","new":"in own words"}) instead',
     ),
     "an argument that an earlier call gives may be anything": (
         failing("a", calls=[call("look", q="abc"), call("near", 2, x=127.5)], answer="It is wrong, sorry."),

@@ -105,7 +105,7 @@ def test_prompts_that_were_read_are_named_with_what_is_particular(tmp_path: Path
         ("system", "d1", 2),
         ("late", "d2", 1),
     ]
-    assert "in `p/`, read in 1 trial: `late.jinja` d2 (the file has another text today)" in text
+    assert "in `p/`, read in 1 trial: `late.jinja` d2 (the file has changed since)" in text
     assert text.count("Prompts read here and not in every trial: `late (from reply 3 on)`") == 1
     _, before = feedback_on(tmp_path, failing("a"))
     assert "Which prompts the agent read: not recorded" in before

@@ -203,7 +203,7 @@ FILED, FETCHED = (
     failing("a", calls=[LOOK, broken(2), broken(3)]),
 )
 MENDED = failing("a", calls=[broken(1), call("fetch", 2)])
-SAID = "the answer, as g found it: not met: it is right"
+SAID = "the answer, by g: not met: it is right"
 
 CASES: dict[str, Case] = {
     "found": (FILED, None, "check", 2, "not met: filed well; found Notes/wrong.md"),
@@ -222,8 +222,8 @@ CASES: dict[str, Case] = {
         1,
         'has fetch({"q":"gold"})',
     ),
-    "mended": (MENDED, None, "nothing", None, "nothing recorded tells"),
-    "stopped": (failing("a", calls=[LOOK]), ANOTHER, "passing trial", 2, "after call 1 no other came"),
+    "mended": (MENDED, None, "nothing", None, "the recording does not show"),
+    "stopped": (failing("a", calls=[LOOK]), ANOTHER, "passing trial", 2, "the trial ended after call 1"),
     "parted": (failing("a", calls=[WRITE]), LOOKED, "passing trial", 1, PASSED),
     "no call": (failing("a"), reference("look"), "reference", None, NO_CALL),
     "sent": (failing("a", calls=[LOOK]), reference("look"), "reference", 1, '{"q":"gold"}'),
@@ -249,7 +249,7 @@ def test_what_a_check_found_in_the_answer_blames_no_call() -> None:
     this = failing("a", calls=[call("look", q="Gizmo-9000")], answer="Gizmo-9000 costs a lot", grades=grades)
 
     assert first_wrong(trial_view(this), None, None) == FirstWrong(
-        "check", "the answer, as g found it: not met: it says 7"
+        "check", "the answer, by g: not met: it says 7"
     )
 
 
@@ -268,7 +268,7 @@ def test_a_trial_is_told_in_order_and_each_call_is_cut(tmp_path: Path) -> None:
     _, text = feedback_on(tmp_path, this)
 
     parts = [
-        "input\n| Put it away.\nfirst decision that went wrong (told by: nothing)",
+        "input\n| Put it away.\nfirst decision that went wrong (found by: nothing)",
         "failed checks\n| g 0.00: it is right | expected right | found wrong",
         "judges' reasons\n| claude on quality (tone 0.00): It only repeats the note.",
         "calls in order\n| 1. write(",

@@ -71,14 +71,14 @@ def test_a_rise_that_errored_trials_could_undo_is_not_believed() -> None:
     decision = decided({"x/x0": (None, 0.5, None), "x/x1": (None, 0.5, None)})
     assert focus_change(compared(FLAT, {**FLAT, "x/x0": (None, 0.5, None)}), ("x",)).errored == 2
     assert decision.decision == "discarded"
-    assert decision.reason.startswith("4 trials of the focus errored: nobody can tell whether it rose")
+    assert decision.reason.startswith("4 trials of the focus errored: it is unknown whether it rose")
 
 
 def test_a_bucket_that_would_be_worse_but_for_errored_trials_discards_the_round() -> None:
     """An undone verdict of worse is a doubt, and a doubt keeps nothing."""
     new = {f"y/y{number}": (0.5, None, None) for number in range(8)}
     decision = decided({**tasks("x", 4, 0.5, 0.5, 0.5), **new})
-    assert decision.reason == "y would be worse; trials that errored leave it open"
+    assert decision.reason == "y may be worse: trials errored, so it is open"
 
 
 def test_tasks_that_the_change_made_incomparable_discard_the_round() -> None:

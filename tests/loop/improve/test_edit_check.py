@@ -136,12 +136,12 @@ def test_the_tree_has_neither_held_out_tasks_nor_history(repository: Repository,
             write("prompts/deep/system.md", "x\n"),
             "1 file outside the prompts changed: prompts/deep/system.md",
         ),
-        (replace_by_link, "prompts/system.md was made a link, a folder, a program or a pipe"),
-        (lambda tree: (tree / "prompts/system.md").chmod(0o755), "prompts/system.md was made a link, a"),
-        (lambda tree: (tree / "prompts/new.md").symlink_to("system.md"), "prompts/new.md was made a link, a"),
-        (lambda tree: (tree / "prompts/new.md").touch(0o755), "prompts/new.md was made a link, a"),
-        (lambda tree: (tree / "prompts/system.md").write_bytes(b"\xff\xfe"), "is no text in UTF-8"),
-        (replace_by_pipe, "prompts/system.md was made a link, a folder, a program or a pipe"),
+        (replace_by_link, "prompts/system.md became a link, a folder, a program or a pipe"),
+        (lambda tree: (tree / "prompts/system.md").chmod(0o755), "prompts/system.md became a link, a"),
+        (lambda tree: (tree / "prompts/new.md").symlink_to("system.md"), "prompts/new.md became a link, a"),
+        (lambda tree: (tree / "prompts/new.md").touch(0o755), "prompts/new.md became a link, a"),
+        (lambda tree: (tree / "prompts/system.md").write_bytes(b"\xff\xfe"), "is not UTF-8 text"),
+        (replace_by_pipe, "prompts/system.md became a link, a folder, a program or a pipe"),
     ],
 )
 def test_what_is_no_change_of_prompts_alone_is_refused(
@@ -184,7 +184,7 @@ def test_what_an_agent_does_with_git_is_nothing_to_the_user(repository: Reposito
 def test_a_tree_without_its_git_folder_is_looked_at_all_the_same(repository: Repository, tree: Path) -> None:
     """The user's repository compares the files; without the tree all of them are gone."""
     assert edited(repository, tree, lambda tree: remove_tree(tree / ".git")) == Edit(())
-    assert edited(repository, tree, remove_tree).refusal == "its tree is gone"
+    assert edited(repository, tree, remove_tree).refusal == "its checkout is gone"
 
 
 def test_of_a_link_in_the_place_of_a_tree_the_link_alone_goes(tmp_path: Path) -> None:

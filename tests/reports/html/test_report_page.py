@@ -265,7 +265,7 @@ def test_the_same_run_gives_the_same_file(tmp_path: Path, mixed: Run) -> None:
 
 
 def test_long_texts_are_cut_in_the_middle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reply of megabytes does not make the page unusable; how much is missing stands in its place."""
+    """A reply of megabytes does not make the page unusable; how much is missing stands instead."""
     monkeypatch.setattr(html_report, "MOST_TEXT", 10)
     run = store_run(tmp_path, [trial("a", 1, 1.0, outcome=Outcome(Answer("abcde" + "x" * 90 + "vwxyz")))])
     page = write(tmp_path, run)

@@ -97,7 +97,7 @@ def test_functions_written_at_one_place_stay_apart() -> None:
 
 
 def test_where_a_loop_runs_the_other_function_is_named() -> None:
-    """In a notebook ``run`` would hold up the loop: it says what to write in its place."""
+    """In a notebook ``run`` would hold up the loop: it says what to write instead."""
 
     async def inside() -> None:
         with pytest.raises(UsageMistake, match=r"await arun"):

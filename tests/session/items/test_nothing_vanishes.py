@@ -158,8 +158,12 @@ def test_what_pytest_does_not_look_into_is_not_looked_at(pytester: pytest.Pytest
 @pytest.mark.parametrize(
     ("files", "hint", "workers"),
     [
-        ({"greet.yaml": "id: a\ninput: {}\ngraders: []\n"}, "greet.yaml looks like a task, but no suite", 0),
-        ({"suits.yaml": suite(), "a.json": task("a")}, "a.json looks like a task, but no suite", 1),
+        (
+            {"greet.yaml": "id: a\ninput: {}\ngraders: []\n"},
+            "greet.yaml looks like a task, but there is no suite",
+            0,
+        ),
+        ({"suits.yaml": suite(), "a.json": task("a")}, "a.json looks like a task, but there is no suite", 1),
     ],
 )
 def test_tasks_without_a_suite_are_hinted_at(
@@ -221,10 +225,19 @@ NOT_ONE_ON_EVERY_SYSTEM = [
     ([".."], "'..', whose last character Windows leaves out"),
     (["a."], "'a.', whose last character Windows leaves out"),
     (["a\0b"], "'a\\x00b', which holds a control character"),
-    (["a", "A"], "'A', which some systems take for 'a' in evals/7/t.json:3"),
-    (["caf\u00e9", "cafe\u0301"], "which some systems take for 'caf\u00e9' in evals/8/t.json:3"),
-    (["한글", "\u1112\u1161\u11ab\u1100\u1173\u11af"], "which some systems take for '한글' in "),
-    (["stra\u00dfe", "STRASSE"], "'STRASSE', which some systems take for 'stra\u00dfe' in "),
+    (["a", "A"], "'A', which some file systems do not distinguish from 'a' in evals/7/t.json:3"),
+    (
+        ["caf\u00e9", "cafe\u0301"],
+        "which some file systems do not distinguish from 'caf\u00e9' in evals/8/t.json:3",
+    ),
+    (
+        ["한글", "\u1112\u1161\u11ab\u1100\u1173\u11af"],
+        "which some file systems do not distinguish from '한글' in ",
+    ),
+    (
+        ["stra\u00dfe", "STRASSE"],
+        "'STRASSE', which some file systems do not distinguish from 'stra\u00dfe' in ",
+    ),
 ]
 ALIKE = [["console", "nullable", "a.b", ".a", "con_"], ["a", "ä", "å", "나", "가"]]
 
@@ -251,4 +264,4 @@ def test_names_are_one_on_every_system(pytester: pytest.Pytester) -> None:
     for number, (_, found) in enumerate(NOT_ONE_ON_EVERY_SYSTEM):
         assert found in found_problems[f"evals/{number}/t.json"]
     assert "'nul', which Windows keeps for a device" in str(result.stdout)
-    assert "'shop', which some systems take for 'Shop', another suite" in str(result.stdout)
+    assert "'shop', which some file systems do not distinguish from the suite 'Shop'" in str(result.stdout)

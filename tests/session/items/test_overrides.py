@@ -115,7 +115,7 @@ def pytest_agenteval_register(registry):
 
 @pytest.mark.parametrize("scope", ["class", "session"])
 def test_a_workspace_that_trials_would_share_is_refused(pytester: pytest.Pytester, scope: str) -> None:
-    """At collection, at the fixture's own line, with what to use in its place."""
+    """At collection, at the fixture's own line, with what to use instead."""
     conftest = f"@pytest.fixture(scope='{scope}')\ndef workspace(tmp_path_factory):\n    return None\n"
     write(pytester.path, looking(conftest, "hello"))
 

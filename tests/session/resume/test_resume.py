@@ -48,7 +48,7 @@ def test_a_killed_run_goes_on(pytester: pytest.Pytester, workers: int) -> None:
 
     assert early.ret == pytest.ExitCode.USAGE_ERROR
     message = (
-        f"*{run_folder(root).name} is still going on, in process {first.pid}: wait for its end, or end it"
+        f"*{run_folder(root).name} is still running, in process {first.pid}: wait until it ends, or stop it"
     )
     early.stderr.fnmatch_lines([message])
     assert ("run the same command with --agent-resume" in printed) == (workers == 0)
@@ -125,7 +125,7 @@ def test_after_the_first_failure_the_rest_runs(pytester: pytest.Pytester) -> Non
     complete = run(pytester, "evals", "--agent-resume", "-rA")
 
     first.stdout.fnmatch_lines(["next: pytest evals --agent-concurrency=2 --agent-resume"])
-    refused.stderr.fnmatch_lines(["*--agent-resume: expected no -x or --maxfail beside it: 1 trial of *"])
+    refused.stderr.fnmatch_lines(["*--agent-resume: cannot be combined with -x or --maxfail: 1 trial of *"])
     assert result.ret == complete.ret == 1
     result.assert_outcomes(failed=1, passed=3)
     complete.assert_outcomes(failed=1, passed=3)
@@ -211,7 +211,7 @@ def header(root: Path) -> bytes:
 AGAIN = "evals -k alpha --agent-resume"
 THREE = f"{AGAIN} --repetitions=3"
 REFUSED = {
-    "--agent-resume evals": "found 'evals', which is none; to try evals, say --agent-resume=latest evals",
+    "--agent-resume evals": "'evals', which is not a run; to run evals, write --agent-resume=latest evals",
     "evals --agent-resume=nightly": "there is no run 'nightly'",
     "evals --agent-resume": "1 trial not in its plan: demo/beta[[]scripted-1]",
     f"{AGAIN} --repetitions=4": "1 trial not in its plan: demo/alpha[[]scripted-4]",
@@ -220,9 +220,9 @@ REFUSED = {
     f"{THREE} --agent-seed=4": "expected --agent-seed=0; found 4",
     f"{THREE} --agent-judge=openai/x": "expected judges none; found openai/x",
     f"{AGAIN} --repetitions=2..3": "expected --repetitions=a number, or none; found 2..3",
-    f"{AGAIN} --agent-regrade=latest": "expected no --agent-regrade beside it",
-    f"{AGAIN} --agent-reuse": "expected no --agent-reuse beside it",
-    f"{AGAIN} --agent-audit": "expected no --agent-audit beside it",
+    f"{AGAIN} --agent-regrade=latest": "cannot be combined with --agent-regrade",
+    f"{AGAIN} --agent-reuse": "cannot be combined with --agent-reuse",
+    f"{AGAIN} --agent-audit": "cannot be combined with --agent-audit",
     f"{AGAIN} --agent-run-name=other": "there is no run 'other'",
 }
 
@@ -283,7 +283,7 @@ def test_the_run_before_is_the_latest_to_compare_with(pytester: pytest.Pytester)
     run(pytester, "evals", "--agent-run-name=second")
     result = run(pytester, "evals", "--agent-resume", "--agent-baseline=latest")
     assert alone.ret == pytest.ExitCode.USAGE_ERROR
-    alone.stderr.fnmatch_lines(["*--agent-baseline: there is no run before first, which goes on"])
+    alone.stderr.fnmatch_lines(["*--agent-baseline: there is no run before first, which is resumed"])
     assert "first" in " ".join(result.outlines)
 
 
@@ -294,7 +294,7 @@ def test_a_regraded_run_is_begun_anew(pytester: pytest.Pytester) -> None:
     run(pytester, "evals", "--agent-run-name=first")
     run(pytester, "evals", "--agent-regrade=first")
     result = run(pytester, "evals", "--agent-resume")
-    result.stderr.fnmatch_lines(["*graded trials again*begin it anew with --agent-regrade=first"])
+    result.stderr.fnmatch_lines(["*is a regraded run*start it again with --agent-regrade=first"])
     assert files_left_anywhere(root) == set()
 
 

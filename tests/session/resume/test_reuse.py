@@ -294,7 +294,7 @@ def test_a_fixture_that_changes_tasks_is_asked_first(pytester: pytest.Pytester) 
     (root / "asked").write_text("two")
     run(pytester, "evals", "--agent-resume", workers=1)
 
-    assert "2 decided about in their turn" in " ".join(same.outlines)
+    assert "2 decided later" in " ".join(same.outlines)
     assert bills(root) == {"one": 2, "two": 2}
 
 
@@ -316,4 +316,4 @@ def test_an_older_run_without_digests_is_tried_again(pytester: pytest.Pytester) 
 
     result.assert_outcomes(passed=2)
     assert bills(root) == {"a": 2, "b": 1}
-    result.stdout.fnmatch_lines(["*1 had finished, 1 rerun: nobody knows what they were made of*"])
+    result.stdout.fnmatch_lines(["*1 had finished, 1 rerun: their digests are unknown*"])

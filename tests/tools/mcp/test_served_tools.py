@@ -337,8 +337,8 @@ def test_what_a_server_offers_is_asked_once(tmp_path: Path, monkeypatch: pytest.
 
     place, expected, found, hint = problem.split("\n")
     assert place == "evals/suite.yaml:5: tools[0].mcp"
-    assert expected.startswith("  expected: its tools to be recorded in cassettes/suite.mcp/")
-    assert expected.endswith("-I-S-server.py.yaml (mode is replay: none is started)")
+    assert expected.startswith("  expected: a recording of its tools in cassettes/suite.mcp/")
+    assert expected.endswith("-I-S-server.py.yaml (mode is replay: no server is started)")
     assert found == f"  found:    no recording of what `{McpServer(command=COMMAND).title}` offers"
     assert hint == "  hint:     record it:  pytest evals --agent-record=once"
     assert notes.read_text(encoding="utf-8").split() == ["start", "end"]
@@ -402,7 +402,7 @@ WRONG_ENTRIES = [
     ("{mcp: {command: a b}}", "tools[0].mcp.command", "a list: the program and its arguments"),
     ("{mcp: {command: [a]}, share: run}", "tools[0].share", "trial: each trial starts a"),
     ("'  '", "tools[0]", "a text that is not blank"),
-    ("{mcp: {command: [a]}}", "tools[0].mcp", "its tools to be recorded in cassettes/suite.mcp/a.yaml"),
+    ("{mcp: {command: [a]}}", "tools[0].mcp", "a recording of its tools in cassettes/suite.mcp/a.yaml"),
 ]
 
 
@@ -448,7 +448,7 @@ def test_names_that_two_tools_have_are_refused(tmp_path: Path, monkeypatch: pyte
     assert shout.startswith("suite.yaml:5: tools[0].mcp\n")
     assert "  found:    'shout' of conftest.py:5, which registered it and of `" in shout
     assert shout.endswith(
-        "  hint:     `only: […]` takes fewer of its tools, `prefix: …` gives them other names"
+        "  hint:     use `only: […]` to take fewer of its tools, or `prefix: …` to rename them"
     )
     title = McpServer(command=COMMAND).title
     assert f"  found:    'count' of `{title}` and of `{title}`" in count
@@ -469,7 +469,7 @@ def test_of_one_server_two_tools_have_no_one_name(tmp_path: Path, monkeypatch: p
     assert place == "suite.yaml:5: tools[0].mcp"
     names = "'files.read' and 'files/read' of this server, which are both 'files_read' to a model"
     assert found == f"  found:    {names}"
-    assert hint == "  hint:     `only: […]` takes one of them"
+    assert hint == "  hint:     use `only: […]` to take one of them"
 
 
 def test_a_tool_with_a_broken_schema_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -108,7 +108,7 @@ def fit_to_budget(whole: Feedback) -> Feedback:
     # The lists of names grow with the budget, so a larger one may again be too small.
     while (size := tokens(last, enough)) > enough:
         enough = 50 * math.ceil(size / 50)
-    raise UsageMistake(f"--budget {whole.budget}: too small to say anything; {enough:,} tokens would do")
+    raise UsageMistake(f"--budget {whole.budget}: too small; use {enough:,} tokens or more")
 
 
 def _step_of_least_lines(whole: Feedback) -> int:
@@ -198,7 +198,7 @@ def _cuts(whole: Feedback, cut: Feedback) -> Iterator[Cut]:
         if lost_tokens := _bucket_tokens(before) - _bucket_tokens(after):
             yield Cut(f"{after.suite}/{after.bucket}", "trials, or lines of them", lost_tokens)
     if rest := whole.buckets[len(cut.buckets) :]:
-        what = f"all but figures of {pluralize(len(rest), 'bucket')}"
+        what = f"everything but the figures of {pluralize(len(rest), 'bucket')}"
         yield Cut("buckets that are less bad", what, sum(map(_bucket_tokens, rest)))
     if unnamed := len(rest) - len(cut.in_brief):
         yield Cut("buckets that are less bad", f"names of {unnamed}")

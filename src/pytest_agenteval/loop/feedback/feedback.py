@@ -62,7 +62,7 @@ from pytest_agenteval.text.redaction import KNOWN_SECRETS
 # The folder beside an agent's module from which ``read_templates`` reads its prompts.
 PROMPT_FOLDER = "prompts"
 
-NOT_RECORDED = "not recorded: the run was made before reads of prompts were events, or its agent reads none"
+NOT_RECORDED = "not recorded: the run is older than this feature, or its agent reads no prompts"
 
 # How many tasks' descriptions make up a bucket's rule.
 MOST_TASKS = 3
@@ -72,13 +72,13 @@ _FIRST_SENTENCE = re.compile(r"(?<=[.?!])\s")
 
 # Rules for whoever changes prompts because of feedback.
 RULES = (
-    "Make the smallest change that could mend a category of failures; do not rewrite what works.",
+    "Make the smallest change that could fix a category of failures; do not rewrite what works.",
     "Change one component at a time: one prompt file, one idea.",
-    "Put no eval case into a prompt: no task id, name, number, phrase or expected value that stands below. "
+    "Put no eval case into a prompt: no task id, name, number, phrase or expected value from below. "
     "Write about the category, in words that hold for cases you have not seen.",
-    "What passes has to stay: look at the passing trials and at the buckets that passed.",
-    "Change prompt files only: no grader, no task, no fixture; code only where you were told to.",
-    "Do not try again what an earlier round tried in vain.",
+    "What passes must keep passing: look at the passing trials and at the buckets that passed.",
+    "Change prompt files only: no grader, no task, no fixture; code only if you are asked to.",
+    "Do not repeat a change that failed in an earlier round.",
     "Where the prompt is not the reason (a tool that is down, a task or a grader that is wrong), change "
     "nothing for it and say so. `not_recorded` and `bad_arguments` are no broken tool: the agent sent what "
     "no recording, or no schema, knows.",
@@ -151,7 +151,7 @@ def _prompt_list(trials: Sequence[Trial], today: Sequence[PromptFile]) -> tuple[
         # The file with the same text, else the one of the same name, whose text has changed since.
         same = [each.file for each in today if each.digest == mark]
         named = [each.file for each in today if each.name == name]
-        note = "" if same else "the file has another text today" if named else "its file is not known"
+        note = "" if same else "the file has changed since" if named else "its file is unknown"
         prompts.append(PromptFile(name, mark, (same or named or [""])[0], times, note))
     others = (each for each in today if all(each.name != name for name, _ in reads))
     return (*prompts, *others), f"recorded in {pluralize(len(trials), 'trial')} of these buckets"

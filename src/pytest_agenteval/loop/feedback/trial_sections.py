@@ -147,10 +147,10 @@ def _parting_from_trial(view: TrialView, passing: TrialView) -> FirstWrong | Non
     tools, others = [each.tool for each in own], [each.tool for each in other]
     # Other arguments matter only where the tools are the same.
     at = _first_difference(tools, others) if tools != others else _first_difference(own, other)
-    here = f"after call {at} no other came and the trial ended" if at else "no call was made"
+    here = f"the trial ended after call {at}" if at else "no call was made"
     if at < len(own):
         here = f"call {at + 1} is {own[at].text(MOST_ARGS_BESIDE)}"
-    there = f"{other[at].text()} in its place" if at < len(other) else "no further call"
+    there = f"{other[at].text()} instead" if at < len(other) else "no further call"
     name = f"repetition {passing.repetition} of the same task, which passed,"
     return FirstWrong("passing trial", f"{here}; {name} has {there}", at + 1)
 
@@ -196,7 +196,7 @@ def _unlike_call(
     if more:
         number, first = more[0]
         there = max(missing, key=first.likeness, default=None)
-        instead = f"{there.text()} in its place" if there else "no such call"
+        instead = f"{there.text()} instead" if there else "no such call"
         here = f"call {number} is {first.text(MOST_ARGS_BESIDE)}"
         return FirstWrong("reference", f"{here}; {REFERENCE} has {instead}", number)
     if missing:
@@ -225,10 +225,10 @@ def first_wrong(
     for grader, check in _missed_checks(view):
         if quotes(view.answer, check.found):
             claim = one_line(check.claim, MOST_CLAIM)
-            return FirstWrong("check", f"the answer, as {one_line(grader, 60)} found it: not met: {claim}")
+            return FirstWrong("check", f"the answer, by {one_line(grader, 60)}: not met: {claim}")
     if view.limit:
         return FirstWrong("limit", f"a limit was reached: {one_line(view.limit, 80)}")
-    unknown = "nothing recorded tells which decision it was: read the failed checks beside the calls"
+    unknown = "the recording does not show which decision it was: compare the failed checks with the calls"
     return FirstWrong("nothing", unknown)
 
 
@@ -252,13 +252,13 @@ def _certain_call(view: TrialView, reference: Sequence[ComparedCall]) -> FirstWr
             following = f"next came {_compared_call_text(later[0])}" if later else "no call came after it"
             same = [each for each in reference if each.tool == call.tool] or reference
             beside = f"; {REFERENCE} has {same[0].text()}" if same else ""
-            text = f"call {number}, {_compared_call_text(call)}, failed ({why}) and never worked later"
+            text = f"call {number}, {_compared_call_text(call)}, failed ({why}) and did not succeed later"
             return FirstWrong("tool error", f"{text}; {following}{beside}", number)
         if number in blamed:
             grader, check = blamed[number]
             claim, found = one_line(check.claim, MOST_CLAIM), one_line(check.found, MOST_SIDE)
             what = f"a failed check of {one_line(grader, 60)} found (not met: {claim}; found {found})"
-            text = f"call {number}, {_compared_call_text(call)}: the first call with what {what}"
+            text = f"call {number}, {_compared_call_text(call)}: the first call with the value that {what}"
             return FirstWrong("check", text, number)
     return None
 
@@ -300,7 +300,7 @@ def _missing_call(
         if having and calls and not any(_arguments_hold(call.args, expected) for call in calls):
             there = next((each for each in having if each.tool in changing), having[0])
             claim = one_line(check.claim, MOST_CLAIM)
-            text = f"no call with what a failed check of {one_line(grader, 60)} expected (not met: {claim})"
+            text = f"no call has the value that {one_line(grader, 60)} expected (not met: {claim})"
             return FirstWrong("check", f"{text}; {REFERENCE} has {there.text()}")
     return None
 
@@ -487,7 +487,7 @@ def _call_text(call: CallView) -> str:
     if call.error is not None:
         result = f"failed, {one_line(call.failure, MOST_RESULT)}"
     elif not call.executed:
-        result = "not carried out"
+        result = "not executed"
     else:
         text = call.result if isinstance(call.result, str) else compact_json(call.result)
         result = one_line(call.reply or text, MOST_RESULT)

@@ -176,7 +176,7 @@ def select_trials(run: Run, tasks: TodaysTasks, options: FeedbackOptions) -> Sel
     # Whoever sees held-out trials tunes prompts to them, and then they can confirm nothing any more.
     dev = [entry for entry in entries if splits[entry.key] == "dev"]
     if not dev:
-        counts = Counter(split or "of a split that nobody can tell" for split in splits.values())
+        counts = Counter(split or "of an unknown split" for split in splits.values())
         why = tally(counts) or "no trial has ended"
         raise UsageMistake(f"run {run.name}: no trial of split dev; {why}")
     every = {name for entry in dev for name in _bucket_names(entry)}
@@ -216,11 +216,11 @@ def _left_out_lines(held_out: int, unknown: Sequence[JournalEntry], without_file
     if held_out:
         lines.append(f"{pluralize(held_out, 'trial')} of split held_out: in no figure and no example here")
     if unknown:
-        why = "neither the journal nor a task file of today tells the split"
+        why = "neither the journal nor a task file names their split"
         lines.append(f"{pluralize(len(unknown), 'trial')} left out: {why}")
     if without_file:
-        where = "from pytest's rootdir there would be more to say"
-        what = "no description and no reference solution of theirs is shown here"
+        where = "run this in pytest's rootdir for more"
+        what = "their descriptions and reference solutions are missing here"
         lines.append(f"{pluralize(without_file, 'task')} without a file below this folder ({where}): {what}")
     return lines
 

@@ -72,7 +72,7 @@ def _obstacle_of(comparison: RunComparison) -> str:
         return "no task has scores on both sides"
     # A task that only one side has is not "as good as before": the change may have broken it.
     if lost := (*comparison.unmatched_old, *comparison.unmatched_new):
-        return f"{_listed_names([one_line(name, MOST_NAME) for name in lost])}: tried on one side only"
+        return f"{_listed_names([one_line(name, MOST_NAME) for name in lost])}: ran on one side only"
     if not obstacles:
         return ""
     what = f"{one_line(obstacles[0].task, MOST_NAME)}: {one_line(obstacles[0].problem, MOST_NAME)}"
@@ -143,7 +143,7 @@ def decide_screen(comparison: RunComparison, focus: FocusBuckets) -> RoundDecisi
         return RoundDecision("discarded", f"the focus did not rise ({figures})")
     if change.change_at_worst <= ROUNDING:
         trials = f"{pluralize(change.errored, 'trial')} of the focus errored"
-        return RoundDecision("discarded", f"{trials}: nobody can tell whether it rose ({figures} without)")
+        return RoundDecision("discarded", f"{trials}: it is unknown whether it rose ({figures} without)")
     return RoundDecision("kept for now", f"the focus rose ({figures})")
 
 
@@ -170,9 +170,9 @@ def decide_round(comparison: RunComparison, focus: FocusBuckets) -> RoundDecisio
         return RoundDecision("discarded", f"worse: {_listed_names(names)}")
     # Worse by its scores, but errored trials leave the verdict open.
     if doubtful := [name for change, name in changes if change.undone and change.change < 0]:
-        reason = f"{_listed_names(doubtful)} would be worse; trials that errored leave it open"
+        reason = f"{_listed_names(doubtful)} may be worse: trials errored, so it is open"
         return RoundDecision("discarded", reason)
-    return RoundDecision("kept for now", f"{screen.reason}, no fall was shown")
+    return RoundDecision("kept for now", f"{screen.reason}, no fall was found")
 
 
 class HeldOutTest(FrozenValue, frozen=True):
@@ -319,5 +319,5 @@ def _test_figures(test: HeldOutTest) -> str:
     tasks = f"on these {test.tasks} held-out tasks" if test.tasks > 1 else "on this held-out task"
     if test.tasks >= FEWEST_FOR_SIGNS:
         tasks = f"over {test.tasks} held-out tasks"
-    small = "" if test.testable else ", too little moved for any verdict"
+    small = "" if test.testable else ", too few changes for a verdict"
     return f"{test.name} {_figures(test.old, test.new)} {tasks} (p {format_p(test.p)}{small})"

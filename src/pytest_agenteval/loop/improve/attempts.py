@@ -43,8 +43,8 @@ from pytest_agenteval.text.formatting import one_line, pluralize
 HELD_OUT = "held-out"
 MOST_MESSAGE = 200
 NO_EFFECT = (
-    "every trial scored as before: the agent may not read these files from the tree that it runs in, "
-    "but from where it is installed (pip install -e)"
+    "every trial scored the same: the agent may read these files from where it is installed "
+    "(pip install -e), and not from the checkout that it runs in"
 )
 
 MOST_REPETITIONS = 8
@@ -346,7 +346,7 @@ def confirm_on_held_out(
     fitting = needed if room is None or not once else min(needed, room // once)
     if fitting < 1:
         most = improvement.limits.max_trials
-        return HeldOut(f"trying held-out tasks would go beyond --max-trials {most}")
+        return HeldOut(f"running held-out tasks would exceed --max-trials {most}")
     order = attempts.order(HELD_OUT, "held_out", fitting)
     commits = (improvement.start, improvement.kept)
     try:
@@ -355,7 +355,7 @@ def confirm_on_held_out(
     except RunFailed as failed:
         # Held-out tasks that could not be tried say nothing about a prompt: nothing is decided, and they can
         # be tried again.
-        again = f"agenteval improve --continue {improvement.name} tries held-out tasks again"
+        again = f"agenteval improve --continue {improvement.name} runs held-out tasks again"
         raise RunFailed(f"{failed}; {again}") from failed
     # The run that just ended is in the folder now, and counts as this look.
     looks = looks_so_far(Path(improvement.results), improvement.suite)

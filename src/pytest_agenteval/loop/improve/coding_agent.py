@@ -168,7 +168,7 @@ def pathspecs_of(globs: Sequence[str], folder: str) -> list[str]:
 def check_edit(repository: Repository, start: str, tree: Path, pathspecs: Sequence[str]) -> Edit:
     """Say which prompt files were changed in a tree that was at ``start``, or why the round is refused."""
     if not tree.is_dir():
-        return Edit((), "its tree is gone")
+        return Edit((), "its checkout is gone")
     changes = repository.changes(start, tree, pathspecs)
     if outside := [change.path for change in changes if not change.matching]:
         count = pluralize(len(outside), "file")
@@ -187,13 +187,13 @@ def _refused_change(change: ChangedFile, tree: Path) -> str:
     path = tree / change.path
     # git takes a pipe for a file, and reading it would wait.
     if change.new_mode not in (change.old_mode, REGULAR) or not stat.S_ISREG(path.lstat().st_mode):
-        return f"{name} was made a link, a folder, a program or a pipe"
+        return f"{name} became a link, a folder, a program or a pipe"
     if path.stat().st_size > MOST_PROMPT_BYTES:
         return f"{name} is larger than {MOST_PROMPT_BYTES:,} bytes"
     try:
         path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        return f"{name} is no text in UTF-8"
+        return f"{name} is not UTF-8 text"
     return ""
 
 
@@ -289,7 +289,7 @@ class RoundChange:
             current,
             step="decided",
             decision="refused",
-            reason=f"the prompt gives tasks away: {'; '.join(texts[:MOST_LEAKS])}{more}",
+            reason=f"the prompt contains texts of tasks: {'; '.join(texts[:MOST_LEAKS])}{more}",
             leaks=texts,
             leaks_held_out=held_out,
         )
@@ -301,9 +301,9 @@ class RoundChange:
 def _failed_ending(ending: CodingAgentEnding, timeout: float) -> str:
     last = one_line(ending.last_line, MOST_LINE)
     if ending.how == "timeout":
-        return f"the coding agent did not end within {format_duration(timeout)} and was ended"
+        return f"the coding agent was stopped after {format_duration(timeout)}"
     if ending.how == "too much output":
-        return "the coding agent printed without end and was ended"
+        return "the coding agent was stopped: too much output"
     if ending.status:
         return f"the coding agent ended with exit status {ending.status}" + (f": {last}" if last else "")
     return ""

@@ -100,7 +100,7 @@ def new_improvement(
     inside = file.relative_to(top).as_posix()
     # Trees are made of commits, and would lack a suite that is not committed.
     if inside not in repository.files(start, [f":(top,literal){inside}"]):
-        raise UsageMistake(f"{suite_file}: expected a suite that is committed; git does not know it")
+        raise UsageMistake(f"{suite_file}: expected a suite that is committed to git")
     tasks = read_tree_suite(repository.root, inside)
     # From the top to where the user stands; the top itself where that is elsewhere.
     here = Path(os.path.realpath(Path.cwd()))
@@ -132,7 +132,7 @@ def new_improvement(
     warnings = []
     if beside := repository.untracked([f":(top,literal){Path(inside).parent.as_posix()}"]):
         files, names = pluralize(len(beside), "file"), listed_paths(beside, MOST_NAMES)
-        warnings.append(f"{files} of the suite that git does not know take no part: {names}")
+        warnings.append(f"{files} of the suite are not committed and are left out: {names}")
     if not tasks.held_out:
         warnings.append(f"{tasks.name} has no held-out task (split: held_out): nothing can be confirmed")
     return repository, _make_folder(repository.root, name), improvement, warnings
@@ -142,12 +142,12 @@ def _check_request(command: str, options: Sequence[str], repository: Repository)
     # A change that is in no commit would be in no tree, so nobody would try it.
     if changed := repository.uncommitted():
         names = listed_paths(changed, MOST_NAMES)
-        rule = "expected no uncommitted changes, for trees are made of commits"
+        rule = "expected no uncommitted changes, as improve works in checkouts of commits"
         raise UsageMistake(f"{rule}; found {names}; commit or stash them")
     for option in options:
         # -x may stand among other short flags, as in -qx.
         if option.partition("=")[0] in OWN_OPTIONS or re.fullmatch("-[lqsv]*x[lqsvx]*", option):
-            raise UsageMistake(f"-- {option}: improve itself tells pytest which tasks it runs, and how often")
+            raise UsageMistake(f"-- {option}: improve sets which tasks pytest runs, and how often")
     if missing := missing_command(command):
         raise UsageMistake(f"--coding-agent: there is no command {missing!r}")
 
@@ -167,7 +167,7 @@ def _check_glob(glob: str, repository: Repository, start: str, folder: str, aski
 def _check_focus(focus: Sequence[str], tasks: TreeSuite) -> None:
     buckets = tasks.dev_buckets
     if not buckets:
-        raise UsageMistake(f"{tasks.name} has no task of split dev: there is nothing to work with")
+        raise UsageMistake(f"{tasks.name} has no task of split dev: nothing to improve")
     for name in focus:
         if name not in buckets:
             hint = did_you_mean(name, buckets) or f"buckets: {nearest_names(name, buckets)}"
@@ -226,7 +226,7 @@ def claim_improvement(folder: Path) -> Iterator[None]:
         other = int(mark.read_text(encoding="utf-8"))
         if other != os.getpid() and is_running(other):
             raise UsageMistake(
-                f"{folder.name} is carried on by process {other}; where that is none of ours, delete {mark}"
+                f"{folder.name} is continued by process {other}; if that is another program, delete {mark}"
             )
     with writing(mark):
         mark.write_text(f"{os.getpid()}\n", encoding="utf-8", newline="\n")
@@ -367,9 +367,9 @@ class Improver:
             if rounds and rounds[-1].decision == "nothing changed":
                 self._save(ended="the coding agent changed nothing more")
             elif focus is not None and focus > 1 - ROUNDING:
-                self._save(ended="the focus passed in full")
+                self._save(ended="all trials of the focus passed")
             elif self.improvement.rounds_without_keep >= WITHOUT_KEEP:
-                self._save(ended=f"{WITHOUT_KEEP} rounds in a row without a keep")
+                self._save(ended=f"{WITHOUT_KEEP} rounds in a row without an accepted change")
             elif len(rounds) >= most:
                 self._save(ended=f"{pluralize(len(rounds), 'round')} done")
             # Without room for the confirmation no round starts.
@@ -456,7 +456,7 @@ class Improver:
         """Try the old and the new prompts of a round, which is discarded where that cannot be done."""
         self._progress.begin(f"round {current.number}", "screen ..." if part == "screen" else "dev split ...")
         if not self._attempts.has_room(self._needs(tasks)[part]):
-            reason = f"it would go beyond --max-trials {self.improvement.limits.max_trials}"
+            reason = f"it would exceed --max-trials {self.improvement.limits.max_trials}"
             return self._decide(current, "discarded", reason), None
         files = [task.file for task in tasks.focus(self.improvement.focus)] if part == "screen" else ()
         order = self._attempts.order(f"{current.number}-{part}", "dev", self.improvement.repetitions, files)

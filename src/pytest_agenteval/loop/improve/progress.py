@@ -201,7 +201,9 @@ def read_state(folder: Path) -> Improvement:
         return from_builtins(Improvement, json.loads(path.read_text(encoding="utf-8")), strict=False)
     except (OSError, ValueError) as broken:
         why = broken.strerror if isinstance(broken, OSError) else broken
-        raise UsageMistake(f"{path}: expected how far an improvement is; it cannot be read ({why})") from None
+        raise UsageMistake(
+            f"{path}: expected the state of an improvement; it cannot be read ({why})"
+        ) from None
 
 
 def _log_lines(improvement: Improvement) -> Iterator[str]:
@@ -228,12 +230,12 @@ def _log_lines(improvement: Improvement) -> Iterator[str]:
         yield from _round_lines(each)
     yield from _held_out_lines(improvement)
     yield ""
-    yield "## What there is now"
+    yield "## Result"
     yield ""
     if not improvement.has_accepted:
-        yield "No branch: nothing was kept."
+        yield "No branch: no change was accepted."
         return
-    yield f"The branch `{improvement.branch}` holds what was kept, one commit a round. Nothing was merged."
+    yield f"The branch `{improvement.branch}` has one commit for each accepted round. Nothing was merged."
     yield ""
     yield f"    git diff {improvement.start[:12]}..{improvement.branch}"
     yield f"    git merge {improvement.branch}"
@@ -250,7 +252,7 @@ def _round_lines(each: Round) -> Iterator[str]:
     if each.meanwhile:
         names = ", ".join(map(code_span, each.meanwhile[:MOST_NAMES]))
         count = pluralize(len(each.meanwhile), "file")
-        yield f"- meanwhile {count} of your own checkout changed, by it or by somebody else: {names}"
+        yield f"- meanwhile {count} of your own checkout changed meanwhile: {names}"
     if each.step != "coding" or each.decision:
         yield f"- files: {', '.join(map(code_span, each.files)) or 'none'}"
         yield f"- leaks: {'; '.join(map(escape_markdown, each.leaks)) or 'none'}"

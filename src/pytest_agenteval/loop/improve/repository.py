@@ -71,7 +71,7 @@ class Repository:
             # Other refusals, as of a repository of somebody else, say themselves what to do; git init would
             # be bad advice.
             if "not a git repository" in str(refused):
-                refused = GitFailed(f"it is in no git repository ({refused}); git init makes one")
+                refused = GitFailed(f"it is not in a git repository ({refused}); git init makes one")
             raise UsageMistake(f"{NEEDED}: {folder}: {refused}") from None
         repository = cls(Path(top))
         try:

@@ -88,7 +88,7 @@ class CodeTasks:
         other = self._planner.suites.take_in_code(read, str(place))
         if other:
             found = f"{read.name!r}, which is also the name of {other}"
-            raise ProblemsFound([place.problem(("name",), "a name that no other suite has", found)])
+            raise ProblemsFound([place.problem(("name",), "a name that no other suite uses", found)])
         try:
             return read, self._planner.suites.resources_of(read, place.file)
         except ProblemsFound as wrong:

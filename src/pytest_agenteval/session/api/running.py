@@ -324,7 +324,7 @@ def regrade_in(
     plan = origin[0] if origin else None
     if graders is None and plan is None:
         raise UsageMistake(
-            "grade(trial): expected graders: the trial was not carried out in this process, and does not "
+            "grade(trial): expected graders: the trial did not run in this process, and does not "
             "say how its task grades"
         )
     if plan is None:
@@ -440,7 +440,7 @@ def refuse_running_loop(function: str) -> None:
     except RuntimeError:
         return
     way = "use `await arun(...)`" if function == "run" else "call it from a thread: `asyncio.to_thread(...)`"
-    raise UsageMistake(f"{function}(...) would hold up the event loop that runs here: {way}")
+    raise UsageMistake(f"{function}(...) would block the running event loop: {way}")
 
 
 def single_or_trials(

@@ -351,11 +351,11 @@ class Planner:
         loaded, id, suite = one.loaded, one.task.id, one.suite.name if one.suite else ""
         here = ((loaded.place and loaded.place.file) or loaded.file, loaded.line)
         if trouble := unportable_name_reason(id):
-            yield loaded.problem(("id",), "an id that files of any system may have", f"{id!r}, {trouble}")
+            yield loaded.problem(("id",), "an id that every file system allows", f"{id!r}, {trouble}")
         else:
             first, file, line = self._ids.setdefault((suite, same_file_key(id)), (id, *here))
             if (file, line) != here:
-                also = "is also" if first == id else f"some systems take for {first!r}"
+                also = "is also" if first == id else f"some file systems do not distinguish from {first!r}"
                 found = f"{id!r}, which {also} in {short_path(file)}:{line}"
                 yield loaded.problem(("id",), "an id that no other task of the suite has", found)
         label = one.task.metadata.get("label")

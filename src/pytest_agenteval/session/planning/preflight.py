@@ -92,15 +92,15 @@ def _check_prices(models: Iterable[Model], settings: Settings) -> None:
         tables = (f'  [tool.agenteval.prices."{name}"]  input = …  output = …' for name in names)
         raise UsageMistake(
             f"{place}: expected models whose price is known; found {', '.join(names)}\n"
-            "  say it in pyproject.toml, in US dollars for a million tokens (docs/guides/budgets.md):\n"
+            "  set it in pyproject.toml, in US dollars per million tokens (docs/guides/budgets.md):\n"
             + "\n".join(tables)
         )
 
 
 _INSTEAD = {
-    "--agent-model": "choose a model that needs none: --agent-model=rules",
+    "--agent-model": "choose a model without a key: --agent-model=rules",
     "--agent-user": "name another model to play the tasks' users",
-    "--agent-judge": "leave the option out: what only a judge can tell is then undecided",
+    "--agent-judge": "remove the option: grades that need a judge are then undecided",
 }
 
 
@@ -166,7 +166,7 @@ def _missing_for_hf(model: Model) -> Iterator[str]:
     loading = loading_of(model)
     quantized = bool(loading.quantization)
     if unknown := hf_chat.unknown_params(model):
-        yield f"{', '.join(unknown)}: nothing that a model in this process obeys"
+        yield f"{', '.join(unknown)}: not supported by a model in this process"
     elif missing := transformers_model.missing_packages(loading.quantization):
         yield f"needs {' and '.join(missing)}: {transformers_model.HOW_TO_INSTALL_LOCAL}"
     elif not quantized and loading.device in ("auto", "cpu"):

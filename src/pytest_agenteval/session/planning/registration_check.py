@@ -153,7 +153,7 @@ def _agent_setting_problems(
     """Give the settings with which an agent cannot be made, or cannot be called."""
     filled = [key for key in settings if key in getattr(factory, "fills", ())]
     if filled:
-        expected = "no setting: what the parameter of this name is given comes from the trial"
+        expected = "no setting: the trial gives this parameter its value"
         return tuple(ConfigProblem((key,), expected, repr(key)) for key in filled)
     makes = getattr(factory, "makes", None)
     own = settings if makes is None else factory.made_with(settings)
@@ -440,7 +440,7 @@ def find_unread_prompts(agent: Any, prompts: Mapping[str, str]) -> list[ConfigPr
         ConfigProblem(
             ("prompts", name),
             expected,
-            f"{name!r}, which the agent never asks for",
+            f"{name!r}, which the agent does not use",
             did_you_mean(name, names) or getattr(agent, "prompt_hint", ""),
         )
         for name in unread

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 MOST_SCHEMA = 80  # characters of a broken schema that are quoted
 
-_WAYS_OUT = "`only: […]` takes fewer of its tools, `prefix: …` gives them other names"
+_WAYS_OUT = "use `only: […]` to take fewer of its tools, or `prefix: …` to rename them"
 
 
 def replays_below(root: Path) -> SchemaSource:
@@ -148,7 +148,7 @@ def _server_entry(
             ("mcp",),
             "tools whose `inputSchema` is the schema of an object, {type: object, ...}",
             f"{tool.name!r} of this server, with {one_line(compact_json(tool.parameters), MOST_SCHEMA)}",
-            "`only: […]` takes the other tools without it",
+            "use `only: […]` to leave it out",
         )
         for tool in served
         if (not server.only or tool.name in server.only) and not is_object_schema(tool.parameters)
@@ -156,9 +156,9 @@ def _server_entry(
     refuse(
         (
             ("mcp",),
-            "tools whose names no other has",
-            f"{' and '.join(map(repr, both))} of this server, which are both {name!r} to a model",
-            "`only: […]` takes one of them",
+            "tools with unique names",
+            f"{' and '.join(map(repr, both))} of this server, which a model sees both as {name!r}",
+            "use `only: […]` to take one of them",
         )
         for name, *both in equal_names(server, served)
     )
@@ -188,7 +188,7 @@ def _served_tools(server: McpServer, at: int, file: Path, schemas: SchemaSource)
         return schemas.tools_of(server)
     except SchemaNotRecorded as missing:
         command = f"pytest {shlex.quote(short_path(file.parent))} --agent-record={missing.mode}"
-        expected = f"its tools to be recorded in {missing.file} (mode is {missing.why}: none is started)"
+        expected = f"a recording of its tools in {missing.file} (mode is {missing.why}: no server is started)"
         found, hint = f"no recording of what `{server.title}` offers", f"record it:  {command}"
     except ProblemsFound:
         raise
@@ -213,7 +213,7 @@ def _clashes(entries: Sequence[ToolEntry], sources: ToolSources, file: Path) -> 
             places = [at for at in both if isinstance(entries[at].planned, McpServer)]
             if first != index and places:
                 found = f"{name!r} {owner} and of {entry.title}"
-                yield _problem(file, (places[0], "mcp"), "tools whose names no other has", found, _WAYS_OUT)
+                yield _problem(file, (places[0], "mcp"), "tools with unique names", found, _WAYS_OUT)
 
 
 def _problem(file: Path, below: tuple[str | int, ...], expected: str, found: str, hint: str = "") -> Problem:

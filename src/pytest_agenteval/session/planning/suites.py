@@ -259,16 +259,16 @@ class Suites:
 
     def _take_name(self, name: str, file: Path) -> None:
         """Refuse a name that another suite has: the trials of both would be averaged in one line."""
-        expected, found = "a name that no other suite has", ""
+        expected, found = "a name that no other suite uses", ""
         first = self._files_by_suite_name.setdefault(name, file)
         other = self._names_by_key.setdefault(same_file_key(name), name)
         if trouble := unportable_name_reason(name):
-            expected, found = "a name that files of any system may have", trouble
+            expected, found = "a name that every file system allows", trouble
         elif first != file or name in self._in_code:
             place = self._in_code[name][1] if name in self._in_code else short_path(first)
             found = f"which is also the name of {place}"
         elif other != name:
-            found = f"which some systems take for {other!r}, another suite"
+            found = f"which some file systems do not distinguish from the suite {other!r}"
         if found:
             line = read_document(file).line_of(("name",))
             raise ProblemsFound([Problem(short_path(file), line, ("name",), expected, f"{name!r}, {found}")])
@@ -394,7 +394,8 @@ def missing_suite_hints(paths: Iterable[Path], root: Path) -> list[str]:
         if above.isdisjoint(tasks) and suites.belongs_to_none(path) and _looks_like_a_task(path):
             tasks[path.parent] = path
     lines = [
-        f"{short_path(path)} looks like a task, but no suite.yaml rules its folder" for path in tasks.values()
+        f"{short_path(path)} looks like a task, but there is no suite.yaml in its folder or above"
+        for path in tasks.values()
     ]
     return first_few(lines, MOST_FOLDERS, "and the same in {} more folders")
 

@@ -52,7 +52,7 @@ def test_several_runs_stand_side_by_side(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_machines_and_pages_get_files(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The text is printed all the same; a dash puts one of them in its place."""
+    """The text is printed all the same; a dash puts one of them instead."""
     ko_run(Path(RUNS), every_level(0.5))
 
     run_report("latest", "--json", "found.json", "--markdown", "found.md")

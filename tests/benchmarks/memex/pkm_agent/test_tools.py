@@ -159,7 +159,7 @@ def test_the_overview_shows_everything_up_to_a_thousand_names(
 
 
 def test_a_tree_is_cut_level_by_level(tools: Called) -> None:
-    """Above a thousand names the upper levels are shown, and what is missing is counted in its place."""
+    """Above a thousand names the upper levels are shown, and what is missing is counted instead."""
     for number in range(600):
         tools.put(f"PKM/Many/{number:03}.md")
         tools.put(f"PKM/More/{number:03}.md")
