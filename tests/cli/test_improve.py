@@ -127,7 +127,7 @@ def test_what_held_out_tasks_confirm_is_left_as_a_branch(
     assert main(["improve", *asked, "--repetitions=1", "--results=../.agenteval/runs"]) == 2
     failed = capsys.readouterr().err
     assert "pytest left no run: ERROR: the disk is full" in failed
-    assert "tries held-out tasks again" in failed
+    assert "runs held-out tasks again" in failed
     monkeypatch.delenv("HALTED")
     assert main(["improve", "--continue", f"--json={tmp_path / 'log.json'}"]) == 0
 
@@ -196,11 +196,11 @@ def test_tasks_that_share_a_file_are_tried_without_a_screen(
         (("--prompts", "/etc/*"), "--prompts '/etc/*': expected files that git tracks"),
         (
             ("--", "--agent-split=all"),
-            "-- --agent-split=all: improve itself tells pytest which tasks it runs",
+            "-- --agent-split=all: improve sets which tasks pytest runs",
         ),
-        (("--", "-vx"), "-- -vx: improve itself tells pytest which tasks it runs"),
-        (("--", "--maxfail=2"), "-- --maxfail=2: improve itself tells pytest which tasks it runs"),
-        (("--", "--reruns=1"), "-- --reruns=1: improve itself tells pytest which tasks it runs"),
+        (("--", "-vx"), "-- -vx: improve sets which tasks pytest runs"),
+        (("--", "--maxfail=2"), "-- --maxfail=2: improve sets which tasks pytest runs"),
+        (("--", "--reruns=1"), "-- --reruns=1: improve sets which tasks pytest runs"),
         (("--run", "nothing"), "nothing"),
         (("--coding-agent", ""), "expected --coding-agent"),
         (("--coding-agent", "A=1 no-such -p"), "--coding-agent: there is no command 'no-such'"),
@@ -253,7 +253,7 @@ def test_a_suite_that_git_does_not_know_is_refused(capsys: pytest.CaptureFixture
     suite.parent.mkdir()
     suite.write_text("name: new\n", encoding="utf-8")
     assert main(["improve", str(suite), *ASK[2:]]) == 2
-    assert "git does not know it" in capsys.readouterr().err
+    assert "expected a suite that is committed to git" in capsys.readouterr().err
     suite.unlink()
 
 
@@ -264,7 +264,7 @@ def test_without_a_repository_there_is_one_line(
     (tmp_path / "suite.yaml").write_text("name: new\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     assert main(["improve", ".", *ASK[2:]]) == 2
-    assert "is in no git repository" in capsys.readouterr().err
+    assert "is not in a git repository" in capsys.readouterr().err
     subprocess.run(("git", "init", "-q"), check=True)
     assert main(["improve", ".", *ASK[2:]]) == 2
     assert "has no commit yet" in capsys.readouterr().err
