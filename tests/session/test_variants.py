@@ -110,7 +110,7 @@ def test_a_prompt_file_that_nobody_reads_is_a_usage_error(pytester: pytest.Pytes
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
         [
-            "ERROR: --agent-prompt long: nobody reads its prompt 'sytem'; did you mean 'system'?",
+            "ERROR: --agent-prompt long: no agent reads its prompt 'sytem'; did you mean 'system'?",
             "  prompts of the agent made: again, system",
             "  prompts of the agent saying: again, system",
             "  prompts of the agent tool_calling: system",
@@ -122,8 +122,8 @@ def test_a_prompt_file_that_nobody_reads_is_a_usage_error(pytester: pytest.Pytes
     assert deaf.ret == pytest.ExitCode.USAGE_ERROR
     deaf.stderr.fnmatch_lines(
         [
-            "ERROR: --agent-prompt a: nobody reads its prompt 'system'",
-            "  the agent deaf has no prompts; *templates*",
+            "ERROR: --agent-prompt a: no agent reads its prompt 'system'",
+            "  the agent deaf takes no prompt; *templates*",
         ]
     )
     nothing = run(pytester, "deaf", "--agent-prompt=a=long/system.md", "-k", "nothing", workers=workers)

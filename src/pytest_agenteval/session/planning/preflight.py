@@ -56,7 +56,7 @@ def _check_prompts(registry: Registry, variants: Sequence[Variant], tasks: Itera
         by_agent.setdefault(task.agent, set()).update(prompt_names(agent) or (), task.prompts)
     every = {name for names in by_agent.values() for name in names}
     wrong = [
-        f"--agent-prompt {variant.name}: nobody reads its prompt {name!r}"
+        f"--agent-prompt {variant.name}: no agent reads its prompt {name!r}"
         + (f"; {hint}" if (hint := did_you_mean(name, every)) else "")
         for variant in variants
         for name in unread_prompts(variant.prompts, every, texts)
@@ -65,7 +65,7 @@ def _check_prompts(registry: Registry, variants: Sequence[Variant], tasks: Itera
         return
     for agent, names in by_agent.items():
         listed = f"prompts of the agent {agent}: {', '.join(sorted(names))}"
-        wrong.append(f"  {listed if names else f'the agent {agent} has no prompts; {hints[agent]}'}")
+        wrong.append(f"  {listed if names else f'the agent {agent} takes no prompt; {hints[agent]}'}")
     raise UsageMistake("\n".join(wrong))
 
 
