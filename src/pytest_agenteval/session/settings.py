@@ -194,7 +194,7 @@ class Settings(OptionValues):
     )
     live = Option(
         "send what agents request by themselves, without recording it; otherwise it is replayed like tools "
-        "(suite.yaml: live)",
+        "(suite.yaml: live). Requests to this machine need no option, unless a recording mode is set to none",
         SWITCH,
         None,
     )
