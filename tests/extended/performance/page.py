@@ -11,8 +11,8 @@ from datetime import date
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from tests.extended.performance.peers import Found
-from tests.extended.performance.rows import TITLES, Row
+from tests.extended.performance.peers import PEERS, Found
+from tests.extended.performance.rows import TITLES, Row, amount
 
 ROOT = Path(__file__).parents[3]
 OWN = ("pytest-agenteval", "pytest", "pytest-xdist", "aiohttp", "litellm", "openai")
@@ -32,16 +32,57 @@ def table(rows: Iterable[Row], titles: Sequence[str] = TITLES) -> str:
 
 
 def page_table(rows: Iterable[Row]) -> str:
-    """Give the table of the page: what takes time or memory, as far as there is a goal or a peer's time.
+    """Give the tables of the page: goals beside plain pytest and short loops, then other frameworks.
 
     Counts of lines and calls, CPU and memory without a goal, and the spread of rounds are printed only.
     """
-    titles = [title for title in TITLES if title != "lowest to highest"]
-    return table([row for row in rows if row.unit and _is_on_page(row)], titles)
+    shown = [row for row in rows if row.unit and _is_on_page(row)]
+    of_peers: dict[str, list[Row]] = {}
+    for row in shown:
+        if _peer(row):
+            of_peers.setdefault(row.what, []).append(row)
+    titles = ("what", "ours", "beside", "figure", "goal")
+    goals = [(row.what, row.ours, row.beside, _figure(row), _goal(row)) for row in shown if not _peer(row)]
+    peers = [_line_of_peers(what, of_one) for what, of_one in of_peers.items()]
+    tables = [_narrow(titles, goals), _narrow(("what", "ours", *PEERS), peers)]
+    missed = "Bold figures miss their goal."
+    held = [row.holds for row in shown if row.holds is not None]
+    return "\n\n".join([*tables, f"{missed} {held.count(True)} of {len(held)} goals with a figure hold."])
 
 
 def _is_on_page(row: Row) -> bool:
     return row.goal is not None or (bool(row.beside) and not re.search("CPU|peak", row.what))
+
+
+def _peer(row: Row) -> str:
+    """Name the framework that the row is beside, or give an empty text."""
+    return next((name for name in PEERS if row.beside.startswith(name)), "")
+
+
+def _figure(row: Row) -> str:
+    figure = row.absent or amount(row.figure, row.unit)
+    return f"**{figure}**" if row.holds is False else figure
+
+
+def _goal(row: Row) -> str:
+    goal = "" if row.goal is None else f"≤ {amount(row.goal, row.unit)}"
+    return f"{goal}: cannot tell" if goal and row.is_noise else goal
+
+
+def _line_of_peers(what: str, rows: Iterable[Row]) -> tuple[str, ...]:
+    """Give what each framework took, then ours over theirs, with the goal."""
+    by_name = {_peer(row): row for row in rows}
+    cells = []
+    for name in PEERS:
+        row = by_name.get(name)
+        parts = (row.beside.partition(": ")[2], _figure(row), _goal(row)) if row else ()
+        cells.append(", ".join(filter(None, parts)))
+    return (what, next(row.ours for row in by_name.values()), *cells)
+
+
+def _narrow(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    cells = [titles, ["---"] * len(titles), *rows]
+    return "\n".join(f"|{'|'.join(row)}|" for row in cells)
 
 
 def lines(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -68,8 +109,11 @@ def told(peers: Found | None) -> str:
         f"{platform.python_version()}.",
         f"Versions: {', '.join(_own())}.",
     ]
-    for name, found in (peers or {}).items():
-        lines.append(f"{name}: {found if isinstance(found, str) else found.versions}.")
+    if peers:
+        named = (
+            f"{name} {found}" if isinstance(found, str) else found.versions for name, found in peers.items()
+        )
+        lines.append(f"Frameworks: {'; '.join(named)}.")
     return "  \n".join(lines)
 
 

@@ -88,16 +88,24 @@ def test_the_page_has_what_takes_time_beside_goals_and_peers() -> None:
     """Counts, CPU without a goal and the spread of rounds are in the printed table alone."""
     rows = [
         Row("a: CPU", 1, "s", 2, spread=(0.5, 1.5)),
-        Row("b: wall", 2, "x", beside="peer"),
-        Row("b: CPU", 2, "x", beside="peer"),
+        Row("b: wall", 2, "x", 1, "4 s", "plain: 2 s"),
+        Row("b: wall", 4, "x", 1, "4 s", "inspect_ai: 1 s"),
+        Row("b: wall", 2, "x", None, "4 s", "deepeval over a client: 2 s"),
+        Row("b: CPU", 2, "x", beside="deepeval"),
         Row("lines", 9, goal=5),
     ]
 
-    assert page.page_table(rows).splitlines()[2:] == [
-        "| a: CPU |  |  | 1 s | ≤ 2 s | yes |",
-        "| b: wall |  | peer | 2 x |  |  |",
+    assert page.page_table(rows).splitlines() == [
+        "|what|ours|beside|figure|goal|",
+        "|---|---|---|---|---|",
+        "|a: CPU|||1 s|≤ 2 s|",
+        "|b: wall|4 s|plain: 2 s|**2 x**|≤ 1 x|",
         "",
-        "1 of 1 goals with a figure hold.",
+        "|what|ours|inspect_ai|pydantic-evals|deepeval|pytest-evals|",
+        "|---|---|---|---|---|---|",
+        "|b: wall|4 s|1 s, **4 x**, ≤ 1 x||2 s, 2 x||",
+        "",
+        "Bold figures miss their goal. 1 of 3 goals with a figure hold.",
     ]
 
 
