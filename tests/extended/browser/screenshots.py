@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from pytest_agenteval.reports.html_report import write_html
 from pytest_agenteval.reports.report_source import report_source
 from pytest_agenteval.store.run_reader import Run, load_run
-from tests.extended.browser.visit import PHONE, Visit, launched, trial_address
+from tests.extended.browser.visit import Visit, launched, trial_address
 
 ROOT = Path(__file__).parents[3]
 MODELS = ("rules", "oracle", "nop")
@@ -56,7 +56,6 @@ SHOTS = (
     Shot("report-dark", "", {"viewport": TALL, **DARK}),
     Shot("report-two", "", {"viewport": WIDE, **LIGHT}, models=("oracle", "rules")),
     Shot("report-find", "", {"viewport": {**WIDE, "height": 640}, **DARK}, before=_search),
-    Shot("report-phone", "", {"viewport": PHONE, **LIGHT}, before=_top_of(".causes")),
     Shot("report-trial", trial_address(f"{TASK}[rules-1]"), {"viewport": WIDE, **LIGHT}),
     Shot("report-trial-beside", PAIR, {"viewport": WIDE, **DARK}),
 )
