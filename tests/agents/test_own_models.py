@@ -425,7 +425,7 @@ def test_the_named_model_is_the_label_of_an_agent_that_takes_or_asks_it(
     taken.assert_outcomes(passed=1)
     taken.stdout.no_fnmatch_line("*no effect*")  # the tables tell
     asked.stdout.no_fnmatch_line("*never asked*")
-    asked.stdout.no_fnmatch_line("*own: *")
+    asked.stdout.no_fnmatch_line("*model: own*")
 
 
 def test_replies_of_another_prompt_and_replies_not_asked_for_are_told(
