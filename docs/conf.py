@@ -29,6 +29,7 @@ APPENDED = {
 """Pages that are one sentence with a link on GitHub. The site appends the linked file."""
 
 LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s:#]+)(#[^()\s]*)?\)")
+LABEL = re.compile(r'(?<= aria-label=")[^"]+|(?<=<title>)[^<]+')
 TOCTREE = "\n\n```{{toctree}}\n:hidden:\n:caption: {}\n\n{}\n```\n"
 
 INTERFACE = {
@@ -39,6 +40,20 @@ INTERFACE = {
         "On this page": "이 페이지에서",
         "Back to top": "맨 위로",
         "Skip to content": "본문으로 건너뛰기",
+        "Link to this heading": "이 제목의 링크",
+        "Made with": "테마:",
+        "Please activate JavaScript to enable the search functionality.": "검색하려면 JavaScript를 켜세요.",
+        "Language": "언어",
+        "Contents": "목차",
+        "Menu": "메뉴",
+        "Expand": "펼치기",
+        "Toggle site navigation sidebar": "메뉴 열고 닫기",
+        "Toggle table of contents sidebar": "목차 열고 닫기",
+        "Toggle Light / Dark / Auto color theme": "밝은 화면, 어두운 화면, 자동 전환",
+        "Light mode": "밝은 화면",
+        "Dark mode": "어두운 화면",
+        "Auto light/dark, in light mode": "자동(지금은 밝은 화면)",
+        "Auto light/dark, in dark mode": "자동(지금은 어두운 화면)",
     },
     "ja": {
         "Next": "次へ",
@@ -47,6 +62,20 @@ INTERFACE = {
         "On this page": "このページの内容",
         "Back to top": "トップに戻る",
         "Skip to content": "本文へスキップ",
+        "Link to this heading": "この見出しへのリンク",
+        "Made with": "テーマ：",
+        "Please activate JavaScript to enable the search functionality.": "検索には JavaScript が必要です。",
+        "Language": "言語",
+        "Contents": "目次",
+        "Menu": "メニュー",
+        "Expand": "展開",
+        "Toggle site navigation sidebar": "メニューを開閉",
+        "Toggle table of contents sidebar": "目次を開閉",
+        "Toggle Light / Dark / Auto color theme": "配色の切り替え（ライト、ダーク、自動）",
+        "Light mode": "ライトモード",
+        "Dark mode": "ダークモード",
+        "Auto light/dark, in light mode": "自動（現在はライト）",
+        "Auto light/dark, in dark mode": "自動（現在はダーク）",
     },
 }
 """Words of the theme, which Sphinx does not translate."""
@@ -228,6 +257,16 @@ def write_markdown(app: Sphinx, error: Exception | None) -> None:
     (out / "llms-full.txt").write_text("\n\n".join(full), encoding="utf-8")
 
 
+def translate_labels(app: Sphinx, error: Exception | None) -> None:
+    """Translate labels of buttons and icons, which the theme's templates hold as fixed English text."""
+    words = INTERFACE.get(app.config.language)
+    if error or not words:
+        return
+    for file in Path(app.outdir).rglob("*.html"):
+        text = LABEL.sub(lambda label: words.get(label[0], label[0]), file.read_text(encoding="utf-8"))
+        file.write_text(text, encoding="utf-8", newline="\n")
+
+
 def first_sentence(text: str) -> str:
     """Give the first sentence below a page's title, without links."""
     prose = (part for part in re.split(r"\n\s*\n", text) if re.match(r"[\w`*\[]", part))
@@ -249,3 +288,4 @@ def setup(app: Sphinx) -> None:
     app.connect("source-read", read_page)
     app.connect("html-page-context", complete_page, priority=900)  # after the theme
     app.connect("build-finished", write_markdown)
+    app.connect("build-finished", translate_labels)

@@ -101,6 +101,18 @@ def test_each_language_has_its_own_pages_and_links_the_others(site: Path) -> Non
     ]
 
 
+@pytest.mark.parametrize("language", ["ko", "ja"])
+def test_words_of_the_theme_are_in_the_language_of_the_page(site: Path, language: str) -> None:
+    """Buttons, icons and links of headings, which a screen reader reads, too."""
+    words = re.compile(
+        r'aria-label="([A-Z][^"]*)|title="(Link to[^"]*)|(Made with)'
+        r"|<title>([A-Z][^<]*)</title>\s*<(?:svg|path)"
+    )
+    pages = [page.read_text(encoding="utf-8") for page in (site / language).rglob("*.html")]
+    assert len(pages) > 2
+    assert {word[0] for text in pages for word in words.finditer(text)} == set()
+
+
 @pytest.mark.parametrize(
     ("page", "text", "problem"),
     [
