@@ -39,7 +39,7 @@ WRONG = {
         "evals/0/suite.yaml:2: agent",
         "  expected: parameters that are filled by their names: question, content, *",
         "  found:    bot:misnamed(q, temperature)",
-        "  hint:     say what each is given: `agent: {call: bot:misnamed, args: {q: content}}`; *",
+        "  hint:     give each a value: `agent: {call: bot:misnamed, args: {q: content}}`; *",
     ],
     "call: bot:NoRun": [
         "evals/1/suite.yaml:2: agent",

@@ -437,7 +437,7 @@ def test_without_a_word_nothing_is_sent_and_the_word_is_named(alone: Shared) -> 
 def test_what_went_around_is_told(alone: Shared) -> None:
     """A program that obeys HTTP_PROXY is refused, and its trial says whom it asked, but for ignored hosts."""
     (event,) = alone.trials["around"].transcript.events
-    assert event.text == "2 requests went around the tapes, and each was refused: api.x.test"
+    assert event.text == "2 requests bypassed the recording proxy and failed: api.x.test"
 
 
 def test_output_beyond_its_bound_is_cut_and_said(alone: Shared) -> None:

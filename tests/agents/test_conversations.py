@@ -175,7 +175,7 @@ def test_a_user_who_never_stops_says_so_much_and_no_more(played: Played) -> None
 
 @pytest.mark.parametrize(
     ("name", "says"),
-    [("mumbler", "said what is no turn, 2 times: 'hmm'"), ("ghost", "simulated user:")],
+    [("mumbler", "returned no valid turn in 2 tries: 'hmm'"), ("ghost", "simulated user:")],
 )
 def test_a_user_who_fails_is_no_doing_of_the_agent(played: Played, name: str, says: str) -> None:
     """The trial is errored with a cause of its own, and in no average."""

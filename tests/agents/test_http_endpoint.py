@@ -230,7 +230,7 @@ NO_ANSWERS: dict[str, tuple[Reply, str]] = {
     "deep": (Reply('{"answer": -7, "x": ' + "[" * 9000), "*expected a text, or JSON that can be read*"),
     "moved": (
         Reply("-7", 307, {"Location": "https://example.com/chat"}),
-        "*HTTP 307: it is elsewhere, at https://example.com/chat; look at agent.http in suite.yaml",
+        "*HTTP 307: it redirects to https://example.com/chat; look at agent.http in suite.yaml",
     ),
     "endless": (Reply("-7" * 20_000), "*a reply of more than 0 MB; look at the log of its server"),
 }
@@ -310,7 +310,7 @@ def test_an_endpoint_that_fails_is_an_errored_trial_with_its_reason(live: Live) 
 
 def test_a_server_that_is_down_is_told_as_that(live: Live) -> None:
     """Three attempts, whose waits are no seconds of the trial, and what to do."""
-    line = "*no reply after 3 attempts; last: it cannot be reached*see that its server runs*"
+    line = "*no reply after 3 attempts; last: it cannot be reached*check that its server runs*"
     assert fnmatch(live.trials["down"].message, line), live.trials["down"].message
 
 
@@ -323,7 +323,7 @@ def test_a_slow_endpoint_ends_at_the_trials_limit_and_at_its_own(live: Live) -> 
 
 def test_a_secret_that_is_not_set_is_named(live: Live) -> None:
     """Before anything is sent."""
-    assert "is sent $WEATHER_PASS: not set" in live.trials["unset"].message
+    assert "needs $WEATHER_PASS: not set" in live.trials["unset"].message
     assert not {"unset", "/unset"} & {*live.asked}
 
 

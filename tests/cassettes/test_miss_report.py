@@ -79,7 +79,7 @@ TOOL_CASES = {
         "no call of this tool; recorded are: PlaceSearch_kakao, Route",
     ),
     "no recordings": ([], tool_request("Weather", {}), "no recordings at all"),
-    "played already": ([place("a")], place("a").request, "1 recording of this very call, played already"),
+    "played already": ([place("a")], place("a").request, "1 recording of this call, replayed already"),
     "an HTTP request": (
         [Interaction(Request("GET", "https://x/a?q=1&size=2"), Response(200))],
         Request("GET", "https://x/a?q=2&size=2"),
@@ -116,7 +116,7 @@ def test_the_mode_once_says_why_it_does_not_record(tmp_path: Path) -> None:
     report = miss(tmp_path, [place("a")], tool_request("x", {}), "once")
 
     assert report.splitlines()[1] == (
-        "  expected: a recorded call (mode is once, and the file was there before: nothing is sent)"
+        "  expected: a recorded call (mode is once, and the file already exists: nothing is sent)"
     )
 
 

@@ -79,7 +79,7 @@ def test_the_oracle_acts_out_its_turns_and_then_rests() -> None:
 def test_an_oracle_without_turns_says_so(reference: Any) -> None:
     """It never passes for silence: the file and the key to fill in are named."""
     with pytest.raises(
-        NothingToActOut, match=r"nothing to act out: evals/t.json has no reference_solution.turns"
+        NothingToActOut, match=r"nothing to act out: add `reference_solution.turns` to evals/t.json"
     ):
         ask(oracle(MODEL, plan(reference=reference)))
 
@@ -114,7 +114,7 @@ def test_a_reference_that_leads_nowhere_is_named(lost: str) -> None:
     named = lost.removeprefix("a ").removesuffix(" b")
     with pytest.raises(NothingToActOut) as caught:
         oracle_arguments({"x": lost})
-    assert str(caught.value).startswith(f"evals/t.json: reference_solution.turns[0]: {named} leads nowhere: ")
+    assert str(caught.value).startswith(f"evals/t.json: reference_solution.turns[0]: {named} has no target: ")
 
 
 @given(st.text())
@@ -144,5 +144,5 @@ def test_a_script_is_followed_to_its_end() -> None:
 
 def test_a_task_without_a_script_says_so() -> None:
     """The scripted model needs a script."""
-    with pytest.raises(NothingToActOut, match=r"evals/t.json has no script"):
+    with pytest.raises(NothingToActOut, match=r"add `script` to evals/t.json"):
         ask(scripted(MODEL, plan()))

@@ -264,7 +264,7 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {"header": {"shards": SHARD}}, {"header": {"shards": SHARD}}, "shard 1 of 2 is here twice: A and B"),
     "shards of other commits": (
         {"header": {"shards": SHARD}}, {"header": {"shards": replace(SHARD, numbers=(2,), tasks="other")}},
-        "A and B planned other trials: shards have to be of one commit, and to be told the same"),
+        "A and B planned different trials: run all shards from one commit, with the same options"),
     "shards of other baselines": (
         {"header": {"shards": SHARD}}, {"header": {"shards": replace(SHARD, numbers=(2,), baseline="x")}},
         "the baseline: none in A, x in B"),

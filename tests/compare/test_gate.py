@@ -63,7 +63,7 @@ def gated(label: str = "s", *, gate: Gate, **more: Any) -> GatedSuite:
         (0.05, compared("identical", low=-0.04), "gate: held (s not worse by more than 0.05)"),
         (0.05, compared("identical", low=-0.06), "gate: broken: s may be worse by more than 0.05"),
         (0.01, compared("identical", low=-0.06), "gate: broken: s may be worse by more than 0.01: 100 tasks "
-                                                 "are too few to exclude it, even if all score as before "
+                                                 "are too few to rule it out, even if all score the same "
                                                  "(437 are not)"),
         (0.05, compared("worse", low=-0.04), "gate: held (s not worse by more than 0.05)"),
         (0.05, compared("worse", low=-0.05), "gate: broken: s may be worse by more than 0.05"),
@@ -128,7 +128,7 @@ def test_shares_and_bounds_are_exact() -> None:
         "gate: broken: s a is unknown, no trial has a score"
     )
     assert judge_gates([gated(gate=Gate(score=0.5), whole={})]).line == (
-        "gate: not judged, s: nobody knows how many tasks there are"
+        "gate: not judged, s: the number of tasks is unknown"
     )
 
 

@@ -286,7 +286,7 @@ def test_an_executor_that_does_not_come_up_makes_errored_trials(
     pool = pools(executor)
     waiting = slots("a", "b")
     pool.hand_over(waiting)
-    message = f"the executor did not come up: {type(raised).__name__}: no cluster"
+    message = f"the executor did not start: {type(raised).__name__}: no cluster"
     ended = [wait(pool, slot) for slot in waiting]
     assert {(trial.cause, trial.message) for trial in ended} == {("executor", message)}
     assert executor.begun == []

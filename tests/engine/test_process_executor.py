@@ -185,7 +185,7 @@ def test_trials_are_what_they_are_in_one_process(
     assert {path.name for path in (pytester.path / "cassettes").rglob("*.yaml")} == set(tapes)
     dead = finished(pytester.path)["b"]
     assert dead["cause"] == "executor"
-    assert dead["message"] == "the process that carried it out died (exit status 7)"
+    assert dead["message"] == "the process that ran it died (exit status 7)"
     assert [dead["usage"][name] for name in ("in", "cost_usd", "attempts")] == [None] * 3  # it told nobody
 
 
@@ -245,7 +245,7 @@ def test_a_state_that_cannot_be_pickled_becomes_text_or_breaks_its_own_trial() -
     assert arrived[0].outcome.answer.state == {"screen": "<a screen>"}
     assert arrived[1].ending == "errored"
     assert arrived[1].key == trial.key
-    assert arrived[1].message.startswith("what came of the trial cannot be sent to another process: ")
+    assert arrived[1].message.startswith("the trial's result cannot be sent to another process: ")
 
 
 def test_whatever_the_executor_of_a_process_raises_is_the_end_of_its_trial(
@@ -322,7 +322,7 @@ def test_an_argument_that_an_executor_cannot_obey_is_refused() -> None:
     ProcessExecutor.check_argument("")
     ProcessExecutor.check_argument("1")
     LocalExecutor.check_argument("")
-    words = "--agent-executor=local:4: expected local alone; --agent-concurrency=4 says "
+    words = "--agent-executor=local:4: expected local without a number; --agent-concurrency=4 sets "
     with pytest.raises(UsageMistake, match=words):
         LocalExecutor.check_argument("4")
 

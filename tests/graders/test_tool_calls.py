@@ -292,10 +292,7 @@ def test_the_reason_says_how_much_was_used() -> None:
     """Also where the ceiling was kept."""
     assert StepCeiling(3).grade(replies_evidence([1, 1])).rationale == "2 of at most 3 steps"
     assert TokenCeiling(3).grade(replies_evidence([4])).rationale == "not met: at most 3 tokens (found 4)"
-    assert (
-        TokenCeiling(3).grade(replies_evidence([4, 0])).rationale
-        == "1 of 2 replies came without a count of tokens"
-    )
+    assert TokenCeiling(3).grade(replies_evidence([4, 0])).rationale == "1 of 2 replies have no token counts"
 
 
 @given(st.integers(0, 1000), st.integers(0, 1000), st.integers(0, 1000))

@@ -157,7 +157,7 @@ def test_unchanged_is_undecided_where_nothing_was() -> None:
     """Where no file fitted before, there is nothing that could have changed."""
     grade = FileUnchanged(["a/**"]).grade(files_evidence({"a/b.md": "new"}, {"c.md": "c"}))
 
-    assert (grade.score, grade.rationale) == (None, "no file was there that fits a/**")
+    assert (grade.score, grade.rationale) == (None, "no file matches a/**")
 
 
 def test_a_file_that_was_no_text_is_compared_too() -> None:
@@ -343,7 +343,7 @@ def test_json_and_yaml_files_are_read_by_their_names(name: str, text: str) -> No
         (
             "v.yaml",
             "\n".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}' if i else 'x'] * 9)}]" for i in range(9)),
-            "v.yaml: aliases of aliases",
+            "v.yaml: aliases that expand",
         ),
     ],
 )

@@ -150,7 +150,7 @@ def test_what_cannot_be_graded_again_is_an_error_of_its_own_cause(pytester: pyte
 
     result.assert_outcomes(passed=1, errors=4)
     result.stdout.fnmatch_lines_random(
-        ["*input is not what it was in that run*", f"transcript_lost: *no transcript at {path.name}:*"]
+        ["*input has changed since that run*", f"transcript_lost: *no transcript at {path.name}:*"]
     )
     for text in ("*Traceback*", "*of then*"):
         result.stdout.no_fnmatch_line(text)
@@ -216,5 +216,5 @@ def test_what_judges_said_is_read_again_without_a_key(pytester: pytest.Pytester)
     run(pytester, "evals", "-q", "--agent-regrade=latest").assert_outcomes(errors=1)
     third = latest_run(pytester.path)
     grade = third.trial(third.entries[0]).grades[0]
-    assert grade.rationale == "judges would be asked something else today: --agent-judge=MODEL asks them"
+    assert grade.rationale == "the judges' prompt has changed: judge again with --agent-judge=MODEL"
     assert grade.undecided == "no_judge"

@@ -191,5 +191,5 @@ def test_notes_that_cannot_be_kept_are_refused_in_one_line(tmp_path: Path, block
     if blocked == "a folder stands there":
         (folder / NOTES).mkdir(parents=True)
 
-    with pytest.raises(UsageMistake, match=r"notes\.jsonl: notes cannot be kept there \("):
+    with pytest.raises(UsageMistake, match=r"notes\.jsonl: notes cannot be written there \("):
         write_note(folder, key(), replace(Note(), comment="x"))

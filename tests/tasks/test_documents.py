@@ -210,7 +210,7 @@ def test_aliases_of_aliases_are_refused_before_they_fill_the_memory() -> None:
     rows = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
     rows += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
 
-    assert [found for _, _, found in problems_of("\n".join(rows))] == ["aliases of aliases without measure"]
+    assert [found for _, _, found in problems_of("\n".join(rows))] == ["aliases that expand to too much"]
 
 
 @pytest.mark.parametrize("name", ["task.json", "task.yaml"])
@@ -399,9 +399,9 @@ def test_ids_are_found_in_lists_of_any_ids(ids: list[str], nested: bool) -> None
     [
         ('{"a": 1, // one\n "b": 2}', "task.json", "JSON has no comments"),
         ('// one\n{"a": 1}', "task.json", "JSON has no comments"),
-        ('{"a": [1, 2, ]}', "task.json", "no comma stands behind the last entry"),
-        ('{"a": 1,\n}', "task.json", "no comma stands behind the last entry"),
-        ("{'a': 1}", "task.json", "JSON has texts in double quotes"),
+        ('{"a": [1, 2, ]}', "task.json", "remove the comma after the last entry"),
+        ('{"a": 1,\n}', "task.json", "remove the comma after the last entry"),
+        ("{'a': 1}", "task.json", "JSON texts need double quotes"),
         ("a: 1\n---\nb: 2\n", "task.yaml", "several tasks of one file are a list"),
         ("a:\n  b: 1\n\tc: 2\n", "task.yaml", "spaces"),
         ("a: b: c\n", "task.yaml", "a text with ': ' in it stands in quotes"),

@@ -193,7 +193,7 @@ class CallableFactory:
                 )
             else:
                 hint = (
-                    "say what each is given: "
+                    "give each a value: "
                     f"`agent: {{call: {self.name}, args: {{{lacking[0]}: content}}}}`; "
                     f"any other needs a default, or a value: `settings: {{{lacking[-1]}: ...}}`"
                 )

@@ -439,7 +439,7 @@ class CommandTrial:
             hosts = list(dict.fromkeys(around))
             named = ", ".join(hosts[:MOST_NAMED]) + (", …" if len(hosts) > MOST_NAMED else "")
             many = pluralize(len(around), "request")
-            record(AROUND, f"{many} went around the tapes, and each was refused: {named}", {"hosts": hosts})
+            record(AROUND, f"{many} bypassed the recording proxy and failed: {named}", {"hosts": hosts})
 
     def answer(self, user_messages: Sequence[str]) -> Answer:
         """Give the answer to the user's messages; raises what broke the trial, or AgentCrash.
@@ -463,7 +463,7 @@ class CommandTrial:
             return replace(answer or Answer(), transcript=self._trajectory)
         if answer is None:
             expected = 'expected a line {"type": "answer", "text": …}'
-            text = f"the command answered nothing: graded as an empty answer; {expected}"
+            text = f"the command printed no answer: graded as an empty answer; {expected}"
             self._ctx.transcript.event(NO_ANSWER, text)
             return Answer()
         if is_seen:

@@ -72,7 +72,7 @@ def _program_problems(folder: Path, command: list[str]) -> Iterator[InputProblem
     if not is_program and (Path(program).is_absolute() or not _has_folder(program)):
         is_program = shutil.which(program) is not None
     if not is_program and is_beside:
-        hint = f"chmod +x {program}, or name before it what carries it out, such as bash"
+        hint = f"chmod +x {program}, or put its interpreter before it, such as bash"
         yield ("agent", "command", 0), "a program", f"{program!r}, a file that may not be executed", hint
     elif not is_program:
         elsewhere = "" if _has_folder(program) else ", and not on PATH"
@@ -96,8 +96,8 @@ def _variable_problems(form: Mapping[str, Any]) -> Iterator[InputProblem]:
             yield ("env", name), expected, repr(name), _instead(name)
     for place, name in enumerate(form.get("env_pass", ())):
         if any(name in keys for keys in KEYS.values()):
-            found = f"{name!r}, whose key is put on where the command's requests are sent on"
-            yield ("env_pass", place), "a variable that no model's provider is paid by", found, "leave it out"
+            found = f"{name!r}: agenteval adds the key when it forwards the command's requests"
+            yield ("env_pass", place), "a variable that is not a model provider's key", found, "leave it out"
         elif is_ours(name):
             yield ("env_pass", place), expected, repr(name), ""
     for name, base in form.get("proxy", {}).items():

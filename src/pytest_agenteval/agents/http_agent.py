@@ -129,7 +129,7 @@ class AgentEndpoint:
         unset = [name for name in names if not os.environ.get(name)]
         if unset:
             variables = " and ".join(f"${name}" for name in unset)
-            raise NoKey(f"the agent at {self._address} is sent {variables}: not set in the environment")
+            raise NoKey(f"the agent at {self._address} needs {variables}: not set in the environment")
         return {name: os.environ[name] for name in names}
 
     def _request(self, values: Mapping[str, Any], secrets: Mapping[str, str]) -> Request:
@@ -184,7 +184,7 @@ class AgentEndpoint:
 
     def _down(self, failed: AttemptFailed, attempts: int) -> ProviderDown:
         tries = pluralize(attempts, "attempt")
-        running = "look at the log of its server" if failed.status else "see that its server runs"
+        running = "look at the log of its server" if failed.status else "check that its server runs"
         status = failed.status or 0
         advice = _ADVICE.get(404 if 300 <= status < 400 else status, running)
         return ProviderDown(f"{self._address}: no reply after {tries}; last: {failed.message}; {advice}")
@@ -232,7 +232,7 @@ class AgentEndpoint:
         # A redirect is not followed: the form does not say whether the new address may see the request.
         if status >= 300:
             to = KNOWN_SECRETS.text(reply.headers.get("location", ""))[:LONGEST_TEXT] or "no address"
-            raise AttemptFailed(f"HTTP {status}: it is elsewhere, at {to}", retryable=False, status=status)
+            raise AttemptFailed(f"HTTP {status}: it redirects to {to}", retryable=False, status=status)
         return response
 
 
@@ -317,7 +317,7 @@ class ReplyReader:
             if place is None:
                 wrong = Place(body, self._paths["answer"]).wrong("the answer's text")
                 raise UnreadableEndpointReply(
-                    f"{self._address}: {wrong}; agent.answer in suite.yaml says where it is"
+                    f"{self._address}: {wrong}; set agent.answer in suite.yaml to where it is"
                 )
             fields["text"] = result_text(place)
         state = self._at(body, "state")

@@ -106,7 +106,7 @@ class LabelFile:
         others = {row.get("labeller", "") for row in rows} - {self.labeller}
         if others:
             names = ", ".join(sorted(name or "somebody unnamed" for name in others))
-            hint = "yours go into a file of their own: --labeller NAME makes one, -o FILE names it"
+            hint = "put yours into another file, with --labeller NAME or -o FILE"
             raise UsageMistake(f"{self.path} holds labels of {names}; {hint}")
         for row in rows:
             # Lines in a shorter form, which people may write by hand, stay in the file but are not found.
@@ -136,7 +136,7 @@ def _as_usage_mistakes(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as refused:
-        raise UsageMistake(f"{path}: labels cannot be kept there ({refused.strerror})") from None
+        raise UsageMistake(f"{path}: labels cannot be written there ({refused.strerror})") from None
 
 
 class PeopleAgreement(FrozenValue, frozen=True):

@@ -137,7 +137,7 @@ def _read_matcher(rule: Any, place: str) -> ParamMatcher:
         raise UsageMistake(f"{place}: number is how far two numbers may be apart, 0 or more, not {value!r}")
     hint = did_you_mean(rule, MATCHER_WORDS) if isinstance(rule, str) else ""
     if rule == "number":
-        hint = "say how far two numbers may be apart: {number: 0.001}"
+        hint = "set how far two numbers may be apart: {number: 0.001}"
     raise UsageMistake(f"{place}: a rule is {MATCHER_RULES}, not {rule!r}{f'; {hint}' if hint else ''}")
 
 

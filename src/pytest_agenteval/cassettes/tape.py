@@ -55,7 +55,7 @@ def nearest_recording(missed: Request, same: int, recorded: Sequence[Request]) -
     nouns = {CHAT: ("ask", "role"), TOOL: ("call", "tool")}
     noun, place = nouns.get(_scheme(missed), ("request", "address"))
     if same:
-        return f"{pluralize(same, 'recording')} of this very {noun}, played already"
+        return f"{pluralize(same, 'recording')} of this {noun}, replayed already"
     if not recorded:
         return "no recordings at all"
     alike = [request for request in recorded if _address(request) == _address(missed)]
@@ -70,7 +70,7 @@ def nearest_recording(missed: Request, same: int, recorded: Sequence[Request]) -
     # Comparing texts is slow, so only some of them are compared.
     ties = [at for at, differences in enumerate(apart) if len(differences) == fewest]
     nearest = max(ties[:COMPARED], key=lambda at: _similarity(missed, alike[at]))
-    differs = ", ".join(apart[nearest]) or "nothing that is shown here"
+    differs = ", ".join(apart[nearest]) or "parts that are not shown here"
     return f"{pluralize(len(alike), noun)} of this {place}; the nearest differs in {differs}"
 
 
@@ -242,7 +242,7 @@ class Tape:
         nearest = nearest_recording(redacted, same, self.cassette.requests if recorded is None else recorded)
         what = "reply" if self.cassette.kind == "chat" else "call"
         mode = self.cassette.mode
-        mode_text = "replay" if mode == "none" else f"{mode}, and the file was there before"
+        mode_text = "replay" if mode == "none" else f"{mode}, and the file already exists"
         expected = f"a recorded {what} (mode is {mode_text}: nothing is sent)"
         ways = [f"record it:  {retry_command}" if retry_command else "", other_way]
         hint = f"\n{' ' * 12}".join(filter(None, ways))

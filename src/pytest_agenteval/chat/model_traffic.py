@@ -275,7 +275,7 @@ class ModelTraffic:
             recorded = self._tape.find_ask(request, ask if alone else None)
         if recorded is not None:
             if recorded.prompt_differs:
-                text = "differs from the one that was recorded; its recorded reply was played"
+                text = "differs from the recorded one; its recorded reply was replayed"
                 details = {"turn": exchange.turn, "digest": prompt_identity(ask)}
                 self._recorder.event(CHANGED_PROMPT, f"ask {exchange.turn} {text}", details)
             # A replay gives the client the failures of the recording too, so that it retries as it did then.

@@ -301,7 +301,7 @@ def _of_alias(name: str, setting: str | Mapping[str, Any], offline: Collection[s
     params: dict[str, Any] = {**dict(table).get("params", NOTHING)}
     for key in params:
         if key in SETTINGS:
-            raise UsageMistake(f"{TABLE} {name}: params.{key}: {key} stands beside params, not in it")
+            raise UsageMistake(f"{TABLE} {name}: params.{key}: {key} belongs beside params, not in it")
         _check_refused(name, f"params.{key}", key)
     named = _target(name, table.get("id"), offline)
     apart = ("id", "api_key_env", "params", "via", *RATE_SETTINGS)
@@ -328,7 +328,7 @@ def _transport(model: Model, named: Via | None) -> Via:
 
 def _target(name: str, id: object, offline: Collection[str]) -> Model:
     if id is None:
-        raise UsageMistake(f"{TABLE} {name}: the key id is missing; it holds a litellm id")
+        raise UsageMistake(f"{TABLE} {name}: the key `id` is missing: set it to a litellm id")
     if id in offline:
         return Model(name, str(id), offline=True)
     target = SHIPPED.get(str(id), str(id))
@@ -339,7 +339,9 @@ def _target(name: str, id: object, offline: Collection[str]) -> Model:
 
 def _check_refused(name: str, place: str, key: str) -> None:
     if key == "api_key":
-        raise UsageMistake(f"{TABLE} {name}: a key does not belong in a file; name its variable: api_key_env")
+        raise UsageMistake(
+            f"{TABLE} {name}: do not put a key into a file; name its environment variable with api_key_env"
+        )
     if key in RESERVED_PARAMS:
         raise UsageMistake(f"{TABLE} {name}: {place} cannot be set for a model")
 

@@ -34,9 +34,9 @@ OUTAGES = frozenset({"connection", "provider", "timeout"})
 
 _WHAT_TO_DO: Mapping[str, str] = {
     "unknown_model": "check the model's id",
-    "bad_request": "the provider will not take this request, however often it is sent",
+    "bad_request": "the provider rejects this request every time",
     "context_length": "the conversation is longer than the model can read",
-    "content_policy": "the provider will not answer this conversation",
+    "content_policy": "the provider refuses to answer this conversation",
     "quota": "the account has no credit left",
     "rate_limit": "run fewer trials at once, or try again later",
     "timeout": "give the model more request_seconds, or try again later",

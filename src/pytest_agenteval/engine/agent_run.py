@@ -87,7 +87,7 @@ CLOSING_S = 2.0
 
 _SETTING = (
     "something that the agent holds for all trials (a client, a session, a lock) belongs to the loop of "
-    "another trial. Make it within the agent's run, or let all trials share one loop: "
+    "another trial. Create it in the agent's run, or let all trials share one loop: "
     '`agent: {call: ..., loop: shared}` in the suite, `loop = "shared"` in an agent\'s class'
 )
 # Messages of asyncio, and of libraries on it, when something is used on another loop than its own.
@@ -296,7 +296,7 @@ def as_answer(value: Any, transcript: Recorder) -> Answer:
         if any(key not in MAP_KEYS for key in value):
             raise InvalidAnswer(
                 f"the agent returned {_type_in_words(value)}; expected no other keys than "
-                f"{', '.join(MAP_KEYS)}: what else graders shall see belongs into state"
+                f"{', '.join(MAP_KEYS)}: put anything else for graders into state"
             )
         key, usage, text = "messages", value.get("usage"), value.get("answer")
         value = Answer("" if text is None else text, value.get("state"), value.get("messages"))  # type: ignore[arg-type]

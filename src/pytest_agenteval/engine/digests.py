@@ -397,4 +397,4 @@ def _grader_change(label: str, before: str, after: str) -> str:
     if not after:
         return f"{label} is gone"
     old, new = before.rpartition(":")[0], after.rpartition(":")[0]
-    return f"{label} {old} -> {new}" if old != new else f"{label} configured or judged otherwise"
+    return f"{label} {old} -> {new}" if old != new else f"{label} has other settings or judges"

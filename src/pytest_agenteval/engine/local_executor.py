@@ -45,8 +45,8 @@ class LocalExecutor:
         """Raise UsageMistake for any argument."""
         if argument:
             raise UsageMistake(
-                f"--agent-executor=local:{argument}: expected local alone; "
-                f"--agent-concurrency={argument} says how many trials run at once"
+                f"--agent-executor=local:{argument}: expected local without a number; "
+                f"--agent-concurrency={argument} sets how many trials run at once"
             )
 
     async def ready(self, context: ExecutorContext) -> int:

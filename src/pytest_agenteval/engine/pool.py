@@ -228,7 +228,7 @@ class Pool:
         # Every trial ends with this error.
         except BaseException as raised:
             named = isinstance(raised, TrialBroken | ProblemsFound | UsageMistake)
-            message = f"the executor did not come up: {exception_line(raised)}"
+            message = f"the executor did not start: {exception_line(raised)}"
             self._unable = raised if named else ExecutorBroken(message)
             self._at_once = self._context.concurrency
         self._up.set()

@@ -172,7 +172,7 @@ class _Process:
         while (arrived := await self._news.get()) == CAME_UP:
             self._came_up = True
         if arrived is None:
-            raise ExecutorBroken(f"the process that carried it out died{self._forget()}")
+            raise ExecutorBroken(f"the process that ran it died{self._forget()}")
         return arrived
 
     async def close(self) -> ExecutorReport:
@@ -220,7 +220,7 @@ class _Process:
         assert process is not None
         process.join(ENDING_S)
         if not self._came_up:
-            return " while it came up"
+            return " while it started"
         code = process.exitcode
         return "" if code is None else f" (by signal {-code})" if code < 0 else f" (exit status {code})"
 

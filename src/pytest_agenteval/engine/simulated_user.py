@@ -133,7 +133,7 @@ class SimulatedUser:
                 return message
             messages += [reply.message(), {"role": "user", "content": _AGAIN}]
         raise self._break(
-            f"the simulated user said what is no turn, {MOST_TRIES} times: {reply.text[:200]!r}"
+            f"the simulated user returned no valid turn in {MOST_TRIES} tries: {reply.text[:200]!r}"
         )
 
     def _break(self, why: str) -> SimulatedUserBroken:

@@ -115,9 +115,7 @@ async def regrade(plan: Plan, context: WorkerContext, stored: Trial) -> Trial:
     try:
         now = input_digest(plan.task, context.digest_cache)
         if stored.digests.input and stored.digests.input != now:
-            raise InputChanged(
-                f"{plan.task.file}: the input is not what it was in that run: try the task again"
-            )
+            raise InputChanged(f"{plan.task.file}: the input has changed since that run: run the task again")
         judged_plan = plan
         # Judges are a part of the ruler, also those whose replies are read again.
         if not plan.conditions.judges and stored_judges.models:
@@ -198,9 +196,7 @@ class _StoredReplies:
     async def ask(self, messages: Sequence[ChatMessage], **_: Any) -> Reply:
         replies = self._replies_by_prompt.get(json_digest(list(messages)))
         if not replies:
-            raise JudgeUnavailable(
-                "judges would be asked something else today: --agent-judge=MODEL asks them"
-            )
+            raise JudgeUnavailable("the judges' prompt has changed: judge again with --agent-judge=MODEL")
         return Reply(replies.popleft(), taped=True)
 
 
@@ -518,7 +514,7 @@ class _TrialRun:
                 )
             elif not plan.model.offline:
                 raise SimulatedUserBroken(
-                    "the task has a `user`, and no model to play them; name one: --agent-user=MODEL"
+                    "the task has a `user`: name the model that plays them with --agent-user=MODEL"
                 )
             user = SimulatedUser(user_chat, task.user, recorder, self.budget)
         turns = UserTurns(task.input, recorder, user)

@@ -133,7 +133,7 @@ def pickle_result(result: Result, request: Request) -> bytes:
         assert isinstance(result, Trial)
         return pickle.dumps(Trial.from_json(result.to_json()))
     except Exception as raised:
-        problem = f"what came of the trial cannot be sent to another process: {exception_line(raised)}"
+        problem = f"the trial's result cannot be sent to another process: {exception_line(raised)}"
         return pickle.dumps(refusal(request, problem))
 
 

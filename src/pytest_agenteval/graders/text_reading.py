@@ -178,7 +178,7 @@ class _Plain:
         """Give the value as JSON; raises ValueError for what JSON lacks and for aliases that multiply."""
         self._left -= 1
         if self._left < 0:
-            raise ValueError("aliases of aliases without measure")
+            raise ValueError("aliases that expand to too much")
         if isinstance(value, str):
             return mend_surrogates(value)
         if isinstance(value, Mapping):

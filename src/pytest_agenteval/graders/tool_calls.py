@@ -267,7 +267,7 @@ class StepCeiling:
     def grade(self, evidence: Evidence) -> Grade:
         used = len(evidence.transcript.asks)
         if not used:
-            return Grade("step_ceiling", None, "no asking of a model was seen")
+            return Grade("step_ceiling", None, "no model request was recorded")
         return _ceiling_grade("step_ceiling", "steps", self.steps, used)
 
 
@@ -313,7 +313,7 @@ class TokenCeiling:
         # A reply without a count took an unknown number of tokens, not 0: a sum could pass by mistake.
         uncounted = sum(not ask.usage.tokens for ask in asks)
         if uncounted or not asks:
-            reason = f"{uncounted} of {len(asks)} replies came without a count of tokens"
+            reason = f"{uncounted} of {len(asks)} replies have no token counts"
             return Grade("token_ceiling", None, reason)
         used = sum(ask.usage.known_tokens for ask in asks)
         return _ceiling_grade("token_ceiling", "tokens", self.tokens, used)

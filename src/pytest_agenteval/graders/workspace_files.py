@@ -121,7 +121,7 @@ class FileUnchanged:
         left_out = _all_matching_paths(self.but, evidence.before)
         paths = sorted(_all_matching_paths(self.paths, evidence.before) - left_out)
         if not paths:
-            return Grade("file_unchanged", None, f"no file was there that fits {', '.join(self.paths)}")
+            return Grade("file_unchanged", None, f"no file matches {', '.join(self.paths)}")
         before, after = evidence.before.files, evidence.after.files
         # A file whose name only changed its Unicode form is the same file. A new file beside an old one of
         # the other form is another file, so paths that were there before are left out.

@@ -247,7 +247,7 @@ def _unpriced(run: Run) -> Iterator[str]:
     if names:
         listed = printable(", ".join(first_few(list(names), MOST_UNPRICED, "{} more")))
         table = printable(f"[tool.agenteval.prices.{compact_json(next(iter(names)))}]")
-        yield f"the cost of {listed} is unknown: set a price in pyproject.toml, {table}"
+        yield f"the cost of {listed} is unknown; set a price in pyproject.toml: {table}"
 
 
 def chose_by_itself(model: str, own_models: Sequence[str]) -> bool:

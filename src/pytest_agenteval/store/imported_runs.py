@@ -59,7 +59,7 @@ def writing() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        print("agenteval: the import is not whole: --force makes it anew", file=sys.stderr)
+        print("agenteval: the import is incomplete: repeat it with --force", file=sys.stderr)
         raise
     except OSError as refused:
         raise UsageMistake(f"{refused.filename}: {refused.strerror}") from None
@@ -68,7 +68,7 @@ def writing() -> Iterator[None]:
 def leftover_lines(others: Sequence[Path]) -> Iterator[str]:
     """Name the first few files in the target that this import did not write."""
     if others:
-        yield f"not of this import, left as they are: {few_names(others, MOST_NAMED)}"
+        yield f"not part of this import, not changed: {few_names(others, MOST_NAMED)}"
 
 
 WIDTH = 110

@@ -89,7 +89,7 @@ class JournalWriter:
                 transcript=Transcript(usage=trial.usage),
                 outcome=Outcome(),
                 cause="unwritable",
-                message=f"the trial could not be written down: {reason}"[:2000],
+                message=f"the trial could not be stored: {reason}"[:2000],
                 traceback="".join(traceback.format_exception(raised, limit=-10)),
                 output="",
                 log="",

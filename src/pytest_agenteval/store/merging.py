@@ -247,7 +247,7 @@ def _looked_at(runs: Sequence[Run]) -> Iterator[str]:
             shared = sorted(own & others) if other is not run else []
             if shared:
                 suite, model, _ = shared[0]
-                decided = f"a look at {run.name} alone decided its repetitions"
+                decided = f"its repetitions were decided by {run.name} alone"
                 yield f"{suite} with {model}: {decided}, and trials of it are in {other.name}"
                 return
 

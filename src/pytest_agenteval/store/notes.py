@@ -118,7 +118,7 @@ def change_notes(
             if lines:
                 _append(path, b"".join(lines))
     except OSError as refused:
-        raise UsageMistake(f"{path}: notes cannot be kept there ({refused.strerror})") from None
+        raise UsageMistake(f"{path}: notes cannot be written there ({refused.strerror})") from None
     return after
 
 

@@ -437,7 +437,7 @@ def find_run(root: Path, name: str) -> Path:
         return Path(name)
     if name and holds_baseline(Path(name)):
         raise UsageMistake(
-            f"{name} is a baseline, for agenteval compare and --agent-baseline; here a run is needed"
+            f"{name} is a baseline, which only agenteval compare and --agent-baseline read; name a run here"
         )
     if name != LATEST and Path(name).name == name and (root / name / HEADER).is_file():
         # Also a run of a newer version, which ``list_runs`` leaves out: reading it then raises the exact

@@ -293,4 +293,4 @@ def _read_plan(path: Path) -> tuple[tuple[PlannedGroup, ...], str]:
         check_version(data, path)
         return read_planned(data), ""
     except (OSError, ValueError, LookupError, TypeError) as broken:
-        return (), f"{path.name}: left out: {damage_text(broken)}; nobody knows how many trials were planned"
+        return (), f"{path.name}: left out: {damage_text(broken)}; the number of planned trials is unknown"

@@ -211,10 +211,10 @@ def _way_out(error: json.JSONDecodeError, text: str) -> str:
     if rest.startswith("<<<<<<<"):
         return "a merge conflict: keep one of its two sides"
     if rest.startswith(("//", "/*", "#")):
-        return "JSON has no comments: take it out, or write the file in YAML"
+        return "JSON has no comments: remove it, or write the file in YAML"
     if (rest[:1] in ("}", "]") and before.endswith(",")) or error.msg.startswith("Illegal trailing comma"):
-        return "no comma stands behind the last entry"
-    return "JSON has texts in double quotes" if rest.startswith("'") else ""
+        return "remove the comma after the last entry"
+    return "JSON texts need double quotes" if rest.startswith("'") else ""
 
 
 def _unique_keys(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:

@@ -45,8 +45,8 @@ from pytest_agenteval.text.json_values import JSON
 PROMOTED_FILE = "_promoted.yaml"
 
 WORDS_OF_A_TASK = (re.compile(rb"\bid\b"), re.compile(rb"\bgraders\b"))
-_ASIDE = "data that is no task goes into a file or a folder whose name begins with '_'"
-_LABELS = "a calibration says `kind: calibration`"
+_ASIDE = "put data that is not a task into a file or folder whose name begins with '_'"
+_LABELS = "a calibration needs `kind: calibration`"
 _A_TASK = "a task (a map with `id`, `input` and `graders`), or a list of tasks"
 
 

@@ -85,7 +85,7 @@ def read_table(path: Path, source: RowSource, problems: RowProblems) -> RowTable
     Raises ProblemsFound where the file is no text, or no list of JSON. Without rows, or with a wrong first
     line, the table has no row, and that is added as well.
     """
-    hint = "save the file as UTF-8, or say `rows: {file: ..., encoding: cp949}`"
+    hint = "save the file as UTF-8, or write `rows: {file: ..., encoding: cp949}`"
     text = read_text(path, source.encoding, hint)
     file, suffix, before = short_path(path), path.suffix.lower(), problems.rows
 
@@ -161,7 +161,7 @@ def csv_lines(text: str, delimiter: str, report: Report) -> list[tuple[int, list
         if "end of data" in reason:
             hint = "a cell that begins with a quote ends with one; within it a quote is written twice"
         elif "expected after" in reason:
-            hint = "within a cell in quotes a quote is written twice"
+            hint = "write a quote twice within a quoted cell"
         report(begins, "a table in CSV", reason, hint)
     finally:
         csv.field_size_limit(longest)
@@ -262,5 +262,5 @@ def _one_split(splits: Mapping[Any, Any], split: str | None) -> Any:
     if split not in splits:
         expected = f"the name of one of the dataset's splits: {', '.join(map(str, splits))}"
         found = "none is named" if split is None else repr(split)
-        raise RowMistake(expected, found, "say `split: ...`")
+        raise RowMistake(expected, found, "add `split: ...`")
     return splits[split]

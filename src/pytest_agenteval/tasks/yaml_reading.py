@@ -31,7 +31,7 @@ else:
 
 
 PLAIN, QUOTED = "plain", "quoted"
-COMMA = "in braces a comma ends a text that is not in quotes: put the whole text in quotes"
+COMMA = "in braces a comma ends an unquoted text: put the whole text in quotes"
 COLUMN = "keys of one map, and dashes of one list, begin in the same column"
 _CONFLICT = re.compile(r"^(?:<{7}|>{7}) ", re.MULTILINE)
 _WAYS_OUT = {
@@ -149,7 +149,7 @@ class _Values:
         self._left -= 1
         if self._left < 0:
             # Ten lines of aliases of aliases can stand for a billion values: nothing more is read.
-            self._refuse(node, path, "aliases that stand for less", "aliases of aliases without measure")
+            self._refuse(node, path, "aliases that expand to less", "aliases that expand to too much")
             raise ProblemsFound(self.problems)
         if node.tag not in (PLAIN, QUOTED):
             return self._refuse(node, path, "no tags", f"the tag {_tag(node.tag)}")

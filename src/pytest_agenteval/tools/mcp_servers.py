@@ -191,7 +191,7 @@ def fill_variables(text: str, server: McpServer) -> str:
         # Before the value is used, so that it cannot appear in any record.
         KNOWN_SECRETS.know_variables((name,))
         if name not in os.environ:
-            raise NoKey(f"the MCP server `{server.title}` is given ${name}: not set")
+            raise NoKey(f"the MCP server `{server.title}` needs ${name}, which is not set")
         return os.environ[name]
 
     return _VARIABLE.sub(value, text)

@@ -80,7 +80,7 @@ class SchemaSource(FrozenValue, frozen=True):
                     recorded = tape.cassette.interactions[-1]  # redacted, as every replay will see it
         if recorded is None:
             there = tape.cassette.path.exists()
-            why = f"{self.mode}, and the file was there before" if self.mode != "none" else "replay"
+            why = f"{self.mode}, and the file already exists" if self.mode != "none" else "replay"
             raise SchemaNotRecorded(tape.cassette.name, why, "new_episodes" if there else "once")
         return tuple(map(read_served_tool, tool_answer(recorded.response).result))
 
@@ -166,7 +166,7 @@ def _as_written(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def _of_no_trial(args: Mapping[str, Any]) -> Any:
-    raise McpServerDown("a tool of an MCP server can be called within a trial only")
+    raise McpServerDown("a tool of an MCP server can be called only within a trial")
 
 
 class ProcessServers:

@@ -118,7 +118,7 @@ def test_calls_that_no_reply_asked_for_are_added_or_said(
 
     result.assert_outcomes(passed=passed, failed=1 - passed)
     if not passed:
-        result.stdout.fnmatch_lines(["*1 trial told of calls that no reply asked for*"])
+        result.stdout.fnmatch_lines(["*1 trial reported tool calls that no model reply requested*"])
     read = load_run("latest", pytester.path / ".agenteval" / "runs")
     (entry,) = read.entries
     assert [call.tool for call in read.trial(entry).transcript.calls] == calls

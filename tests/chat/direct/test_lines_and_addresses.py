@@ -222,7 +222,7 @@ def test_thoughts_go_back_with_the_calls_they_led_to_where_ids_repeat() -> None:
         ("http://127.0.0.1:99999/v1", "is no address"),
         ("http://[::1/v1", "is no address"),
         ("http://a..b/v1", "is no address"),
-        ("http://joe:pw@127.0.0.1/v1", "names a user"),
+        ("http://joe:pw@127.0.0.1/v1", "contains a user"),
         ("http://joe:pw@127.0.0.1:99999/v1", "127.0.0.1:99999/v1 is no address"),
         ("joe:pw@127.0.0.1/v1", "begins with http:// or https://"),
         ("http://127.0.0.1/v1?version=7", "ends with its path"),

@@ -53,7 +53,7 @@ def test_another_answer_to_one_request_is_told(tmp_path: Path) -> None:
 
     (said,) = home.other_answers()
 
-    assert said == f"{NAME}: actors have other answers to 1 recorded call; those that came first are kept"
+    assert said == f"{NAME}: actors recorded different results of 1 recorded call; the first ones are stored"
     assert ("a", "sun") in held(tmp_path)
     assert ("a", "rain") not in held(tmp_path)
 

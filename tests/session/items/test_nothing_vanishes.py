@@ -214,7 +214,7 @@ def test_other_tools_files_that_are_no_strict_json_or_yaml_are_no_tasks(pytester
     output = str(result.stdout)
     assert "conflict.yaml:1\n  expected: a YAML document\n  found:    a merge conflict\n" in output
     assert "4 files below suites are no tasks" in output
-    assert output.count("data that is no task goes into a file or a folder whose name begins with '_'") == 3
+    assert output.count("put data that is not a task into a file or folder whose name begins with '_'") == 3
 
 
 NOT_ONE_ON_EVERY_SYSTEM = [

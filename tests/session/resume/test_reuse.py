@@ -49,7 +49,7 @@ def test_each_trial_is_reused_regraded_or_tried_again(pytester: pytest.Pytester)
 
     result = run(pytester, "evals", "--agent-reuse", "-v", "--junitxml=j.xml", workers=1)
 
-    line = "3 reused, 1 regraded: grader answer_contains configured or judged otherwise, 2 rerun: "
+    line = "3 reused, 1 regraded: grader answer_contains has other settings or judges, 2 rerun: "
     told = " ".join(result.outlines)
     assert f"reuse of old: {line}" in " ".join(told.split())
     assert "errored (1)" in told
@@ -213,7 +213,7 @@ def test_a_run_that_goes_on_looks_at_what_was_edited_meanwhile(pytester: pytest.
     again = run(pytester, "evals", "--agent-resume")
 
     told = " ".join(result.outlines)
-    assert "1 had finished, 1 regraded: grader answer_contains configured or judged otherwise" in told
+    assert "1 had finished, 1 regraded: grader answer_contains has other settings or judges" in told
     assert "1 rerun: task input changed" in told
     result.stdout.fnmatch_lines(["*t1*MISSED 0.00 regraded*"])
     again.stdout.fnmatch_lines(["*nothing to do: all 3 trials had finished*"])

@@ -387,7 +387,7 @@ def test_a_server_that_cannot_start_gives_its_reason(tmp_path: Path, monkeypatch
     with pytest.raises(McpServerDown, match="the MCP server `no-such-program-4711` cannot be started: "):
         list_served_tools(missing)
     unset = McpServer(command=("true",), folder=str(tmp_path), env={"TOKEN": "${MY_TOKEN}"})
-    with pytest.raises(NoKey, match=r"is given \$MY_TOKEN: not set$"):
+    with pytest.raises(NoKey, match=r"needs \$MY_TOKEN, which is not set$"):
         list_served_tools(unset)
 
 
@@ -467,7 +467,7 @@ def test_of_one_server_two_tools_have_no_one_name(tmp_path: Path, monkeypatch: p
     (problem,) = problems_of(tmp_path / "suite.yaml", offering("files.read", "count", "files/read"))
     place, _, found, hint = problem.split("\n")
     assert place == "suite.yaml:5: tools[0].mcp"
-    names = "'files.read' and 'files/read' of this server, which are both 'files_read' to a model"
+    names = "'files.read' and 'files/read' of this server, which a model sees both as 'files_read'"
     assert found == f"  found:    {names}"
     assert hint == "  hint:     use `only: […]` to take one of them"
 

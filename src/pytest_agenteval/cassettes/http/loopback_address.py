@@ -92,7 +92,7 @@ class Connections:
         # that did not exist yet.
         if not is_awaited():
             connection.close()
-            raise ConnectionAbortedError("nobody waits for the response any more")
+            raise ConnectionAbortedError("the client closed the connection before the response")
         return self._exchange(connection, method, parts, headers, body)
 
     def cut(self) -> None:

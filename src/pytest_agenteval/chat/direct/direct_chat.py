@@ -296,7 +296,7 @@ def _encoded(body: Mapping[str, Any]) -> bytes:
 
 
 def _refused_attempt(refused: ModelRefused, headers: Mapping[str, Any]) -> AttemptFailed:
-    words = one_line(KNOWN_SECRETS.text(refused.message)) or refused.kind or "no word of why"
+    words = one_line(KNOWN_SECRETS.text(refused.message)) or refused.kind or "no reason given"
     if refused.status >= 300:
         cause = cause_of_refusal(refused.status, " ".join((*refused.words, refused.message)))
         return failed_attempt(cause, words, refused.status, headers)

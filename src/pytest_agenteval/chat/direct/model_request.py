@@ -98,7 +98,7 @@ def address_problem(model: Model) -> str:
     address = address_of(model)
     if not address:
         variables = " or ".join(DIRECT_ADDRESSES[model.id.partition("/")[0]].variables)
-        return f"nobody says where it is: set api_base in its table, or {variables}"
+        return f"its address is unknown: set api_base in its table, or {variables}"
     if not model.id.partition("/")[2]:
         return f"{model.id!r} names no model"
     # A password may stand before the host, a key in the query: neither belongs in a message.
@@ -112,7 +112,9 @@ def address_problem(model: Model) -> str:
     if parts.scheme not in ("http", "https") or not host:
         return f"expected an address that begins with http:// or https:// and a host; found {public!r}"
     if parts.username is not None:
-        return "its address names a user: a key stands in an environment variable, which api_key_env names"
+        return (
+            "its address contains a user: put the key into an environment variable and name it in api_key_env"
+        )
     if parts.query or parts.fragment:
         return f"expected an address that ends with its path; found a query or fragment behind {public!r}"
     return ""

@@ -89,7 +89,7 @@ def request_params(model: Model) -> dict[str, Any]:
 
 def note_loading(recorder: Recorder, model: Model, loading: Mapping[str, Any]) -> None:
     """Record in a trial how its local model runs."""
-    text = f"{model.name} runs on this machine: {_loading_text(loading) or 'as it says itself'}"
+    text = f"{model.name} runs on this machine: {_loading_text(loading) or 'with its own defaults'}"
     recorder.event("local_model", text, {"model": model.name, **loading})
 
 

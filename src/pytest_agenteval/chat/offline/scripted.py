@@ -60,11 +60,11 @@ class ScriptedChat:
     async def ask(self, messages: Sequence[ChatMessage], **_: Any) -> Reply:
         """Give the next entry; raises ScriptEnded beyond the last, NothingToActOut without a script."""
         if not self._script:
-            raise NothingToActOut(f"nothing to act out: {self._file} has no script")
+            raise NothingToActOut(f"nothing to act out: add `script` to {self._file}")
         self._asks += 1
         if self._asks > len(self._script):
             entries = "1 entry" if len(self._script) == 1 else f"{len(self._script)} entries"
-            raise ScriptEnded(f"{self._file}: the script has {entries}, and was asked for one more")
+            raise ScriptEnded(f"{self._file}: the script has {entries}, and the agent requested one more")
         entry = self._script[self._asks - 1]
         seconds = entry.get("seconds") or 0.0
         if seconds > 0:
@@ -92,7 +92,7 @@ class OracleChat:
     async def ask(self, messages: Sequence[ChatMessage], **_: Any) -> Reply:
         """Give the next turn; raises NothingToActOut without one, or if a reference leads nowhere."""
         if not self._turns:
-            raise NothingToActOut(f"nothing to act out: {self._file} has no reference_solution.turns")
+            raise NothingToActOut(f"nothing to act out: add `reference_solution.turns` to {self._file}")
         self._asks += 1
         if self._asks > len(self._turns):
             return Reply(text=self._turns[-1].get("text") or "")
@@ -122,7 +122,7 @@ class OracleChat:
         number = int(reference[1])
         place = f"{self._file}: reference_solution.turns[{self._asks - 1}]: {reference[0]}"
         if not 1 <= number <= len(results):
-            raise NothingToActOut(f"{place} leads nowhere: there are {len(results)} results so far")
+            raise NothingToActOut(f"{place} has no target: there are {len(results)} results so far")
         value = results[number - 1]
         with suppress(TypeError, ValueError):  # a tool message is a text where it is no JSON
             value = json.loads(value)
@@ -132,7 +132,7 @@ class OracleChat:
             except (LookupError, TypeError, ValueError):
                 text = compact_json(value)
                 held = text if len(text) <= 80 else f"{text[:79]}…"
-                raise NothingToActOut(f"{place} leads nowhere: no {step[0]} in {held}") from None
+                raise NothingToActOut(f"{place} has no target: no {step[0]} in {held}") from None
         return value
 
 

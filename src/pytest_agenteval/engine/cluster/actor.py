@@ -88,7 +88,7 @@ class TrialActor:
         ``package`` is the version of the package where pytest runs.
         """
         if package != __version__:
-            return f"an actor has pytest-agenteval {__version__}: expected {package}, as it is here"
+            return f"an actor has pytest-agenteval {__version__}: expected {package}, as on this machine"
         self._shares.loop = asyncio.get_running_loop()
         try:
             self._come_up(pickle.loads(setup), project)
@@ -136,9 +136,7 @@ class TrialActor:
             return Arrival(pickle_result(result, request), self._changed(names), workspace)
         # Without any result, the caller would take the actor for lost.
         except Exception as raised:
-            return Arrival(
-                pickle_refusal(pickled, f"what came of it cannot be sent: {exception_line(raised)}")
-            )
+            return Arrival(pickle_refusal(pickled, f"its result cannot be sent: {exception_line(raised)}"))
 
     async def questions(self) -> list[ActorQuestion]:
         """Return what the caller is to answer, as soon as there is anything."""

@@ -95,7 +95,7 @@ def _set_here(names: set[str]) -> dict[str, str]:
 
 # The default number of actors, if the cluster has no more machines.
 ACTORS = 2
-EXPECTED = "a number of actors, 1 or more; RAY_ADDRESS says which cluster they are on"
+EXPECTED = "a number of actors, 1 or more; set the cluster with RAY_ADDRESS"
 
 # Seconds in which the first actor has to come up: a cluster may have to start a machine for it.
 COMING_UP_S = 600.0
@@ -225,7 +225,7 @@ class RayExecutor:
             remarks.append(f"some actors never came up, and others did their work: {self._refusal}")
         if self._unfetched:
             workspaces = pluralize(self._unfetched, "workspace")
-            remarks.append(f"{workspaces} could not be brought home from actors, and cannot be looked at")
+            remarks.append(f"{workspaces} could not be copied from actors, and are missing")
         await self._disconnect()
         unsaved = dict.fromkeys([*self._unsaved, *self._home.problems])
         # An actor that is gone cannot say what it has played.
@@ -239,7 +239,7 @@ class RayExecutor:
             machines = await asyncio.wait_for(asyncio.shield(self._connecting), JOINING_S)
         except TimeoutError:
             raise ExecutorBroken(
-                f"the Ray cluster did not come up, or let nobody in, within {JOINING_S:g} s"
+                f"the Ray cluster did not start, or refused the connection, within {JOINING_S:g} s"
             ) from None
         assert self._cluster is not None
         return self._cluster, machines

@@ -40,7 +40,7 @@ class RemoteActor:
                 self._handle, "start", pickle.dumps(setup), project, __version__
             )
         except ActorLost as gone:
-            why = f"an actor ended while it came up: {gone}"
+            why = f"an actor ended while it started: {gone}"
         if why:
             raise ExecutorBroken(why)
         self._answering = asyncio.get_running_loop().create_task(self._answer_questions())

@@ -62,7 +62,7 @@ def pack_project(root: Path) -> bytes:
         largest = ", ".join(f"{name} ({_mb(size)})" for name, size in sizes.most_common(MOST_NAMED))
         raise ExecutorBroken(
             f"{root}: expected a project of at most {_mb(MOST_BYTES)}, for it travels to the cluster; "
-            f"found {_mb(whole)}: {largest}. What .gitignore names stays at home"
+            f"found {_mb(whole)}: {largest}. Files in .gitignore are not sent"
         )
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w:gz", compresslevel=1) as packed:
@@ -211,7 +211,7 @@ class RecordingMerger:
         for name, dropped in sorted(self._dropped.items()):
             if dropped:
                 calls = pluralize(len(dropped), "recorded call")
-                yield f"{name}: actors have other answers to {calls}; those that came first are kept"
+                yield f"{name}: actors recorded different results of {calls}; the first ones are stored"
 
 
 def _identity(interaction: Interaction) -> tuple[RequestKey, int, Body]:

@@ -307,7 +307,7 @@ def test_what_the_user_put_into_the_suite_is_never_removed(
     assert [path.read_text(encoding="utf-8") for path in own] == ["# mine\n"] * 3
     assert read_task(to, "L1-001")["id"] == "L1-001"
     last_line = capsys.readouterr().out.splitlines()[-1]
-    assert last_line == f"not of this import, left as they are: {own[2]}, {own[0]}, {own[1]}"
+    assert last_line == f"not part of this import, not changed: {own[2]}, {own[0]}, {own[1]}"
 
 
 def test_a_suite_that_is_no_import_is_never_written_over(clone: Path, to: Path) -> None:

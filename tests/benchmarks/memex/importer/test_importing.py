@@ -276,7 +276,7 @@ def test_what_the_user_put_into_the_suite_is_never_removed(
     agenteval_import("memex", memex, "--to", to, "--force")
 
     assert own.read_text(encoding="utf-8") == "# mine\n"
-    assert f"not of this import, left as they are: {own}" in capsys.readouterr().out
+    assert f"not part of this import, not changed: {own}" in capsys.readouterr().out
 
 
 def test_what_is_no_folder_of_memex_is_refused(memex: Path, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def test_an_import_that_ctrl_c_has_ended_is_made_anew(tmp_path: Path) -> None:
     importing = ["import", "memex", "theirs", "--to", "ours"]
     ended = interrupted(tmp_path, importing, lambda: len(list(tmp_path.glob("ours/**/*.md"))) > 20)
     copied = len(list(tmp_path.glob("ours/**/*.md")))
-    stderr = "agenteval: the import is not whole: --force makes it anew\nagenteval: interrupted\n"
+    stderr = "agenteval: the import is incomplete: repeat it with --force\nagenteval: interrupted\n"
     assert ended == (130, stderr)
     assert 20 < copied < FILES
     again = run_python("-c", COMMAND, *importing, "--force", cwd=tmp_path)
