@@ -170,7 +170,7 @@ def test_what_cannot_be_a_gate_is_refused_before_anything_runs(
     for says in (
         "gate.score\n  expected: a number from 0 to 1: the least mean score of the suite",
         "gate.scor\n  expected: one of baseline, better, buckets",
-        "gate.not_worse\n  expected: true: neither the suite nor a bucket is worse",
+        "gate.not_worse\n  expected: true: neither the suite nor a bucket may be worse",
         "gate.recheck\n  expected: a whole number, 1 or more",
         "gate.buckets.night\n  expected: a number from 0 to 1",
     ):
