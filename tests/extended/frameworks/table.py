@@ -23,26 +23,26 @@ HEAD = f"""# Tested versions of frameworks
 This page lists the frameworks and clients that pytest-agenteval is tested with.
 [Your framework](../guides/frameworks.md) has an example for 17 of them.
 
-Each framework is installed in two ages: its newest version, and the version of {YEAR_OLD}. The model and the
-tool's API are servers on the test machine. `docs` is the example of the guide; the other ways are sync,
-async, streamed and so on. Each way has to pass these checks:
+Each framework is installed in its newest version, and in the version of {YEAR_OLD}. The model and the tool's
+API are servers on the test machine. `docs` is the example of the guide; the other ways are sync, async,
+streamed and so on. Each way has to pass these checks:
 
-| check | what is true |
-|---|---|
-| transcript | It holds the agent's words, the call with its arguments, the result that the model read, and the answer. `tool_called` passes. |
-| `terminal` | A tool's result ends the agent, and no model reads it. The result is unknown or what the agent returned; there is no error. |
-| `structured` | The answer is an object of a type that the agent names. |
-| counts | Steps and tokens equal those of the server. |
-| replay | A recorded run replays word for word without the server, and opens no connection. |
-| concurrency | Ten tasks run at once, several times each, and are not mixed up. |
-| limits | With `limits: {{steps: 4}}`, an endless model is called four times. After a timeout, no more requests are sent. |
-| no options | Nothing is sent to another machine, and the message names an option (first way only). |
+- **Transcript:** it holds the agent's words, the call with its arguments, the result that the model read, and
+  the answer. `tool_called` passes. Steps and tokens equal those of the server.
+- **Replay:** a recorded run replays word for word without the server, and opens no connection.
+- **Concurrency:** ten tasks run at once, several times each, and are not mixed up.
+- **Limits:** with `limits: {{steps: 4}}`, an endless model is called four times. After a timeout, no more
+  requests are sent.
+- **No options:** nothing is sent to another machine, and the message names an option (first way only).
+- `terminal`: a tool's result ends the agent, and no model reads it. Its result is unknown or what the agent
+  returned; there is no error.
+- `structured`: the answer is an object of a type that the agent names.
 
 DSPy's ReAct writes its calls as text: the transcript has those that the agent returns. huggingface-hub runs
 with `HF_HUB_DISABLE_TELEMETRY=1`, because its client requests a list once a day, which
 [only one trial records](../project/limits.md#what-is-not-seen).
 
-"""  # noqa: E501
+"""
 NOTE = """
 Where versions conflict with the framework's, pytest-agenteval was installed ¹ without litellm; ² without
 litellm and mcp; ³ without them and with an older aiohttp.
@@ -155,7 +155,7 @@ def _age(framework: Framework, age: str) -> Age:
 def write_page(rows: Iterable[Row]) -> None:
     """Write the page, which names the ways that were never tested."""
     tested = {row.name: row for row in rows}
-    head = ["| framework | newest | a year old | ways | passed | last tested |", "|---|---|---|---|---|---|"]
+    head = ["|framework|newest|a year old|ways|passed|last tested|", "|---|---|---|---|---|---|"]
     before = _lines_before()
     table = "\n".join([*head, *(_table_line(line, tested, before) for line in lines_of_page())])
     PAGE.write_text(f"{HEAD}{table}\n{NOTE}", encoding="utf-8", newline="\n")
@@ -164,7 +164,7 @@ def write_page(rows: Iterable[Row]) -> None:
 def _lines_before() -> dict[str, list[str]]:
     """Give the page's cells by framework: rows may have been noted on another machine."""
     lines = PAGE.read_text(encoding="utf-8").splitlines()
-    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("| ")]
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("|")]
     return {each[0]: each for each in cells if len(each) == 6}
 
 
@@ -176,7 +176,7 @@ def _table_line(line: Line, tested: Mapping[str, Row], before: Mapping[str, list
     passed = "; ".join(faults).replace("|", "\\|") or good if rows else old[4]
     day = max([*(row.day for row in rows), old[5]])
     versions = [age.cell(tested, cell) for age, cell in zip(line.ages, old[1:3], strict=True)]
-    return f"| {' | '.join([line.framework, *versions, line.ways, passed, day])} |"
+    return f"|{'|'.join([line.framework, *versions, line.ways, passed, day])}|"
 
 
 def _versions(row: Row) -> str:
