@@ -6,6 +6,8 @@ import asyncio
 import gzip
 import json
 import socket
+import subprocess
+import sys
 import urllib.request
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -440,3 +442,12 @@ def test_through_a_proxy_nothing_is_opened_either(
     with taped_http(tape):
         for get in (by_httpx, by_blocking_httpx, by_requests, by_urllib):
             assert asyncio.run(get("https://x.test/a"))[3] == b"text"
+
+
+@pytest.mark.parametrize("begin", ["install(); import httpx2", "import httpx2; install()"])
+def test_httpx_is_imported_beside_httpx2(begin: str) -> None:
+    """OpenAI's client looks for it at each reply: half of it, while another trial imports it, is a crash."""
+    pytest.importorskip("httpx2")
+    begins = "import sys; from pytest_agenteval.cassettes.http.patches import install"
+    program = f"{begins}; assert 'httpx' not in sys.modules; {begin}; assert 'httpx' in sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -73,6 +73,8 @@ class _PatchFinder(MetaPathFinder):
             os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
         if name not in LIBRARIES:
             return None
+        if name == "httpx2":
+            _import_httpx()
         for finder in sys.meta_path:
             find = None if finder is self else getattr(finder, "find_spec", None)
             spec: ModuleSpec | None = find(name, path, target) if find is not None else None
@@ -116,6 +118,8 @@ def install() -> None:
     patch_system.watch()
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
+    if "httpx2" in sys.modules:
+        _import_httpx()
     # Imported before the lock is taken: another thread may hold the import lock of a module that a patch
     # needs, and wait for our lock.
     imported = []
@@ -140,6 +144,16 @@ def install() -> None:
                 present = getattr(present, "__wrapped__", None)
             if present is None:
                 setattr(patch.owner, patch.name, patch.ours)
+
+
+def _import_httpx() -> None:
+    """Import httpx beside httpx2, before any trial sends a request.
+
+    OpenAI's client, which sends by httpx2, looks for httpx among the loaded modules at each reply. While
+    another trial was just importing httpx, it found half a module, and the trial crashed.
+    """
+    if "httpx" not in sys.modules:
+        import_module("httpx")
 
 
 def remove() -> None:
