@@ -277,6 +277,7 @@ def live(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Live:
         unset = {"X-Pass": "${WEATHER_PASS}"}
         write_suite(root, "unset", {"http": f"{server.url}/unset", "headers": unset})
         write_suite(root, "slip", {"http": f"{server.url}/slip", "body": {"q": "{contnet}"}})
+        write_suite(root, "unnamed", {"http": f"{server.url}/slip", "body": {"p": "{system_prompt}"}})
         run(pytester, "--agent-live")
         release.set()
         asked = [each.body.get("task", each.path) for each in server.received]
@@ -329,8 +330,10 @@ def test_a_secret_that_is_not_set_is_named(live: Live) -> None:
 
 def test_a_name_that_nothing_is_told_of_is_refused(live: Live) -> None:
     """A slip in the body sends no empty question."""
-    line = "*nothing is called {contnet} here; there are: *content*"
+    line = "*{contnet} has no value; the values are: *content*"
     assert fnmatch(live.trials["slip"].message, line), live.trials["slip"].message
+    line = "*{system_prompt} has no value; name today's prompt in suite.yaml: prompts: {system: *}"
+    assert fnmatch(live.trials["unnamed"].message, line), live.trials["unnamed"].message
     assert not {"slip", "/slip"} & {*live.asked}
 
 

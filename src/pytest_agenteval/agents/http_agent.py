@@ -141,10 +141,11 @@ class AgentEndpoint:
             name for template in (self._uri, self._headers, self._body) for name in _missing(template, values)
         ]
         if missing:
-            names = ", ".join(sorted(values))
-            raise EndpointMistake(
-                f"{self._address}: nothing is called {{{missing[0]}}} here; there are: {names}"
-            )
+            first = missing[0]
+            way = f"the values are: {', '.join(sorted(values))}"
+            if prompt := first.removesuffix("_prompt") if first.endswith("_prompt") else "":
+                way = f"name today's prompt in suite.yaml: prompts: {{{prompt}: ../../prompts/{prompt}.md}}"
+            raise EndpointMistake(f"{self._address}: {{{first}}} has no value; {way}")
         headers = {name: str(value) for name, value in self._headers.write(values, secret).items()}
         if "content-type" not in {name.lower() for name in headers}:
             headers["Content-Type"] = "application/json"
@@ -402,6 +403,8 @@ class HttpFactory:
     prompt_hint = (
         "send it to the endpoint, in suite.yaml beside agent.http:\n"
         '    body: {question: "{content}", system_prompt: "{system_prompt}"}\n'
+        "  and name today's prompt, in suite.yaml:\n"
+        "    prompts: {system: ../../prompts/system.md}\n"
         "  or change the endpoint's own prompt, and compare two runs (--agent-baseline)"
     )
 
