@@ -16,7 +16,14 @@ from pytest_agenteval.compare.resource_figures import ResourceFigures, resource_
 from pytest_agenteval.compare.scoring.aggregates import Classification, classify
 from pytest_agenteval.records.plan import OWN_MODEL, TrialKey, own_label
 from pytest_agenteval.records.record import NOTHING, FrozenValue
-from pytest_agenteval.records.transcript import NO_USAGE, UNREAD_PROMPT, Usage, used_other_models
+from pytest_agenteval.records.transcript import (
+    NO_USAGE,
+    PROMPT_READ,
+    UNREAD_PROMPT,
+    Transcript,
+    Usage,
+    used_other_models,
+)
 from pytest_agenteval.reports.group_statistics import (
     GroupStatistics,
     group_by_task,
@@ -387,6 +394,27 @@ def unread_prompts(run: Run) -> Iterator[tuple[str, str]]:
                 yield line, variant if owner.startswith("--") else ""
 
 
+def _sent_texts(transcript: Transcript) -> list[list[str]]:
+    """Give what an agent sent in its own words: as the system, and as the user.
+
+    Without a system message, also the prompts that it read: an endpoint gets them in a request that the
+    transcript does not hold.
+    """
+    texts = [
+        [message.role, message.content]
+        for message in transcript.messages
+        if message.role in ("system", "user")
+    ]
+    if any(role == "system" for role, _ in texts):
+        return texts
+    read = [
+        [event.text, event.details.get("digest", "")]
+        for event in transcript.events
+        if event.kind == PROMPT_READ
+    ]
+    return [*texts, *read]
+
+
 def identical_prompt_warnings(run: Run, named: Collection[str] = ()) -> Iterator[str]:
     """Name each pair of variants whose trials sent the same messages.
 
@@ -399,12 +427,7 @@ def identical_prompt_warnings(run: Run, named: Collection[str] = ()) -> Iterator
     sent: dict[tuple[str, str, str], dict[str, dict[tuple[str, int], str]]] = defaultdict(dict)
     for entry in run.entries:
         trial = run.trial_if_readable(entry)
-        # What an agent sent in its own words: as the system, and as the user.
-        texts = [
-            [message.role, message.content]
-            for message in (trial.transcript.messages if trial else ())
-            if message.role in ("system", "user")
-        ]
+        texts = _sent_texts(trial.transcript) if trial else []
         if texts:
             key = entry.key
             by_variant = sent[key.suite, key.agent, key.model]
