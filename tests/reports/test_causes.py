@@ -91,6 +91,8 @@ def rows(causes: Iterable[Cause]) -> list[tuple[str, int, int]]:
         ("Areas/Finance/Monthly Spending.md matches '4'", "Areas/Sleep.md matches 'x'"),
         ("see https://a.example/x?y=1", "see https://b.example"),
         ("  it   broke\n at 3", "it broke at 4"),
+        # Values count for nothing in the length from which a reason is cut.
+        (f"cassettes/a.yaml: {'word ' * 80}", f"cassettes/{'long/' * 20}b.yaml: {'word ' * 80}"),
     ],
 )
 def test_texts_that_differ_in_values_are_alike(one: str, other: str) -> None:

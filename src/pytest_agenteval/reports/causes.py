@@ -34,6 +34,8 @@ from pytest_agenteval.text.formatting import (
 CauseKind = Literal["missed", "errored"]
 
 MOST_REASON, MOST_PLACE = 200, 60
+MOST_READ = 600
+"""Characters of a reason that are compared: its values, such as a long path, are no part of MOST_REASON."""
 MOST_ALONE = 5
 """Causes of one grader, each of a task of its own, that are listed; more of them are one cause."""
 
@@ -91,8 +93,11 @@ def likeness(text: str) -> Likeness:
         return _GAP
 
     # Compiled by its first use, which takes 3 ms: where everything passed it is not needed.
-    pattern = re.sub(_VARYING, replaced, one_line(text, MOST_REASON))
-    return Likeness(pattern, tuple(values))
+    pattern = re.sub(_VARYING, replaced, one_line(text, MOST_READ))
+    # Cut last: reasons whose paths differ in length would end at different words, and be different causes.
+    if len(pattern) > MOST_REASON:
+        pattern = pattern[: MOST_REASON - 1] + VALUE
+    return Likeness(pattern, tuple(values[: pattern.count(_GAP)]))
 
 
 class Cause(FrozenValue, frozen=True):
