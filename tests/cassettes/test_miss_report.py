@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from pytest_agenteval.cassettes.interaction import (
     tool_request,
 )
 from pytest_agenteval.cassettes.tape import Library
+from pytest_agenteval.chat.model_traffic import ModelTape
 from pytest_agenteval.text.errors import CassetteMiss
 
 NAME = "cassettes/ko/L3/L3-001.yaml"
@@ -175,3 +177,28 @@ def test_a_chat_is_named_by_who_asks_whom(tmp_path: Path) -> None:
 
     assert lines[0] == f"{NAME}: agent asks claude (repetition 1, ask 2)"
     assert lines[2] == "  found:    no ask of this role; recorded are: (none)"
+
+
+def to_model(address: str, question: str) -> Request:
+    """Give what a client sends to a model."""
+    body = {"model": "gpt-5-mini", "messages": [{"role": "user", "content": question}]}
+    return Request("POST", f"{address}/chat/completions", json.dumps(body))
+
+
+def test_one_request_more_to_a_model_is_counted_at_any_address(tmp_path: Path) -> None:
+    """A reply is replayed at another address too, so the address is not what is missing."""
+    (tmp_path / "cassettes").mkdir()
+    choice = {"message": {"role": "assistant", "content": "Hello"}}
+    reply = Response(200, "OK", body=json.dumps({"choices": [choice]}))
+    held = Interaction(to_model("http://127.0.0.1:8811/v1", "Hello?"), reply)
+    write_cassette(tmp_path / "cassettes" / "own-1.yaml", CassetteContent((held,)))
+    library = Library(tmp_path, started=(tmp_path / "cassettes" / "own-1.yaml").stat().st_mtime + 1)
+    tape = ModelTape(library.open(Path("cassettes/own-1.yaml"), "none", "chat"), RETRY)
+    asked = to_model("https://api.openai.com/v1", "Hello?")
+    assert tape.find_ask(asked, None) is not None
+    assert tape.find_ask(asked, None) is None
+
+    text = str(tape.miss(asked))
+
+    assert "found:    1 reply of gpt-5-mini, replayed already: this request is one more" in text
+    assert f"record it:  {RETRY}" in text

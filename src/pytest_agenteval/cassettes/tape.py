@@ -230,16 +230,19 @@ class Tape:
         recorded: Sequence[Request] | None = None,
         *,
         other_way: str = "",
+        found: str = "",
     ) -> CassetteMiss:
         """Make the error that names the nearest recording and the command that records this request.
 
         ``recorded`` are the requests that it might have been, if they are not just those of the cassette.
+        ``found`` is what the cassette holds instead, if that is known already.
         ``other_way`` is what else can be done; without a command, the only thing.
         """
         redacted = self.cassette.redactor.request(request)
         with self.cassette.lock:
             same = len(self.cassette.recorded.by_request(key_of(redacted)))
-        nearest = nearest_recording(redacted, same, self.cassette.requests if recorded is None else recorded)
+        others = self.cassette.requests if recorded is None else recorded
+        nearest = found or nearest_recording(redacted, same, others)
         what = "reply" if self.cassette.kind == "chat" else "call"
         mode = self.cassette.mode
         mode_text = "replay" if mode == "none" else f"{mode}, and the file already exists"

@@ -50,6 +50,7 @@ from pytest_agenteval.records.transcript import (
     unanswered_usage,
 )
 from pytest_agenteval.text.errors import CassetteMiss, LimitIgnored, LimitReached, ProviderDown, TrialBroken
+from pytest_agenteval.text.formatting import pluralize, printable
 
 
 class RecordedReply(FrozenValue, frozen=True):
@@ -140,7 +141,17 @@ class ModelTape:
     def miss(self, request: Request) -> CassetteMiss:
         """Make the error that names the nearest recording, what differs, and how to record the request."""
         self.tape.missed()
-        return self.tape.miss(request, self._retry_command)
+        return self.tape.miss(request, self._retry_command, found=self._all_replayed(request))
+
+    def _all_replayed(self, request: Request) -> str:
+        """Say how many replies of the request's model are recorded: each is replayed once, at any address."""
+        ask = self._read(self.tape.cassette.redactor.request(request))
+        if ask is None:
+            return ""
+        others = map(self._recorded_ask, self.tape.cassette.requests)
+        same = sum(other is not None and _reply_format(other) == _reply_format(ask) for other in others)
+        replies = f"{pluralize(same, 'reply')} of {printable(ask.model)}"
+        return f"{replies}, replayed already: this request is one more" if same else ""
 
 
 def _reply_format(ask: ModelRequest) -> tuple[str, str, bool]:
