@@ -176,15 +176,15 @@ def test_the_table_keeps_what_was_not_tried_this_time(tmp_path: Path) -> None:
     """A group that was tried again has its new row in the old one's place; the text around stays."""
     page = tmp_path / "page.md"
     page.write_text(f"above\n\n{BEGIN}\n\n{END}\nbelow\n", encoding="utf-8")
-    write_table([("killed", "20", "19", ""), ("resumed", "20", "20", "4,021 requests, 4,000 trials")], page)
-    write_table([("killed", "20", "20", ""), ("shards", "1", "1", "120 trials")], page)
-    write_table([("shards", "1", "1", "240 trials")], page)
+    write_table([("killed", "19 of 20", ""), ("resumed", "20 of 20", "4,021 requests")], page)
+    write_table([("killed", "20 of 20", ""), ("shards", "1 of 1", "120 trials")], page)
+    write_table([("shards", "1 of 1", "240 trials")], page)
     text = page.read_text(encoding="utf-8")
-    rows = [line for line in text.splitlines() if line.startswith("| ")]
-    assert rows[1:] == [
-        "| killed | 20 | 20 |  |",
-        "| resumed | 20 | 20 | 4,021 requests, 4,000 trials |",
-        "| shards | 1 | 1 | 240 trials |",
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert rows[2:] == [
+        "|killed|20 of 20||",
+        "|resumed|20 of 20|4,021 requests|",
+        "|shards|1 of 1|240 trials|",
     ]
     assert text.startswith(f"above\n\n{BEGIN}\n")
     assert text.endswith(f"{END}\nbelow\n")
