@@ -146,7 +146,8 @@ def test_a_comparison_that_nobody_could_make_is_undecided() -> None:
     assert found.scores == {"answer": None, "reference": None}
     assert found.preference("answer") is None
     (vote,) = found.as_details()["votes"]
-    assert (vote["raw"], vote["problem"]) == (["?", "??"], "there is no JSON object with the scores in it")
+    assert vote["raw"] == ["?", "??"]
+    assert vote["problem"] == "there is no JSON object with the scores in it; the reply was '??'"
 
 
 def test_the_record_of_a_comparison_is_json() -> None:

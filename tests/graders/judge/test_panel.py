@@ -65,7 +65,7 @@ def test_after_two_replies_it_could_not_be_told() -> None:
     assert dict(found.scores) == {"warmth": None, "clarity": None}
     assert found.score is None
     assert found.votes[0].raw == ("no idea", OUTSIDE)
-    assert found.votes[0].problem == "warmth is 7, outside of 0 to 1"
+    assert found.votes[0].problem == f"warmth is 7, outside of 0 to 1; the reply was {OUTSIDE!r}"
 
 
 def test_a_judge_that_quotes_what_it_was_shown_has_said_nothing() -> None:
@@ -104,7 +104,7 @@ def test_a_reply_that_was_cut_off_says_so() -> None:
     """Too few tokens is another mistake than too many words."""
     (vote,) = judgement(judge('{"warmth": ', '{"warmth": ', finish="length")).votes
 
-    assert vote.problem.endswith(f"it was cut off after {MAX_TOKENS} tokens")
+    assert f"it was cut off after {MAX_TOKENS} tokens; the reply was '" in vote.problem
 
 
 def test_without_repair_a_judge_is_asked_once() -> None:

@@ -26,7 +26,11 @@ from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.text.errors import ProviderDown, TrialBroken
+from pytest_agenteval.text.formatting import one_line
 from pytest_agenteval.text.json_values import json_digest
+
+MOST_OF_REPLY = 120
+"""Characters of a reply without a verdict that its problem quotes."""
 
 
 class ShownValues(FrozenValue, frozen=True):
@@ -147,8 +151,8 @@ async def ask_judge(
 ) -> tuple[Parsed | None, tuple[str, ...], str]:
     """Ask one judge, and once more where its first reply cannot be read and ``repair`` is true.
 
-    Returns what was read, all replies, and the problem. What was read is None where no reply could be read;
-    the problem is empty where one could.
+    Returns what was read, all replies, and the problem with the beginning of the last reply. What was read
+    is None where no reply could be read; the problem is empty where one could.
     """
     raw: list[str] = []
     problem = ""
@@ -166,7 +170,12 @@ async def ask_judge(
             except UnreadableReply as unreadable:
                 cut = f"; it was cut off after {MAX_TOKENS} tokens" if reply.finish == "length" else ""
                 problem = f"{unreadable}{cut}"
-    return None, tuple(raw), problem
+    return None, tuple(raw), f"{problem}; the reply was {_quote(raw[-1])}"
+
+
+def _quote(reply: str) -> str:
+    # A blank at an end, and a line break, are part of what could not be read.
+    return one_line(repr(reply[:MOST_OF_REPLY]), MOST_OF_REPLY)
 
 
 async def gather_all(asks: Iterable[Coroutine[Any, Any, Parsed]]) -> list[Parsed]:
