@@ -246,6 +246,7 @@ def test_a_class_and_an_object_are_agents_too(
     for number, name in enumerate(("Bot", "bot")):
         screen = init(capsys, f"shopbot:{name}", "--suite", f"s{number}")
         assert f"to compare prompts: give {name} a parameter `system_prompt`" in screen
+        assert "or name the prompt's file in suite.yaml: prompts: {system: ../../prompts/system.md}" in screen
         # From then on the project has two packages, as setuptools sees it.
         assert ('include = ["shopbot", "shopbot.*"]' in screen) == (number == 0)
 

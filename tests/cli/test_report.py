@@ -62,6 +62,7 @@ def test_a_run_is_shown_as_after_pytest(
     """
     run = store_run(Path(RUNS), MIXED, PLANNED)
 
+    assert arguments().runs == ["latest"]
     assert run_report("latest", "latest", *options) == 0  # a run that is named twice is one
 
     lines, screen = capsys.readouterr().out.splitlines(), as_after_pytest(run, verbosity)

@@ -88,9 +88,12 @@ def takes_prompt(acting: CallableFactory) -> bool:
     return acting.reads_any_prompt or any(name.endswith(("system", "prompt")) for name in names)
 
 
-def prompt_parameter_note(function: NamedFunction) -> str:
+def prompt_notes(function: NamedFunction) -> tuple[str, ...]:
+    """Give the two ways in which prompts of an agent without a prompt parameter can be compared."""
+    parameter = f"give {function.name} a parameter `system_prompt`; its default is today's prompt"
     return (
-        f"to compare prompts: give {function.name} a parameter `system_prompt`; its default is today's prompt"
+        f"to compare prompts: {parameter}",
+        "  or name the prompt's file in suite.yaml: prompts: {system: ../../prompts/system.md}",
     )
 
 

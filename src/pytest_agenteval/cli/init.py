@@ -23,7 +23,7 @@ from pytest_agenteval.cli.function_suite import (
     NamedFunction,
     import_function,
     named_function,
-    prompt_parameter_note,
+    prompt_notes,
     takes_prompt,
 )
 from pytest_agenteval.cli.project_files import (
@@ -314,7 +314,7 @@ def _plan_around(function: NamedFunction, project: Project, args: argparse.Names
     file = NewFile(folder / "suite.yaml", text.encode())
     _refuse_overwriting([file], args)
     below = path_in_root(folder, project.root)
-    more = () if takes_prompt(acting) else (prompt_parameter_note(function),)
+    more = () if takes_prompt(acting) else prompt_notes(function)
     return InitPlan(
         name,
         (file, *(each for each in shared_files(project) if each.path.name != "AGENTS.md")),

@@ -19,7 +19,7 @@ from pytest_agenteval.text.errors import AgentEvalError, UsageMistake, did_you_m
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 VERBS: Mapping[str, str] = {
-    "init": "write a first suite that passes at once, or copy a shipped one",
+    "init": "write a first suite around your agent or an example",
     "validate": "check task files and list every problem in them",
     "schema": "print a JSON Schema",
     "runs": "list stored runs, newest first",

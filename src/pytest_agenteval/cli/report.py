@@ -138,7 +138,7 @@ def _scorecard_lines(boards: Sequence[Leaderboard], width: int, verbosity: int) 
 def report_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     parser.epilog = RUN_HELP
-    add("runs", nargs="+", metavar="RUN", help="a run; several runs are shown side by side")
+    add("runs", nargs="*", default=[LATEST], metavar="RUN", help="a run (default: latest); several runs are shown side by side")  # fmt: skip  # noqa: E501
     add("-v", "--verbose", action="count", default=0, help="list every bucket, and every miss in full")
     add("-q", "--quiet", action="count", default=0, help="print only suites and warnings")
     add_json_option(parser)
