@@ -118,12 +118,8 @@ def _task_report(level: str, trials: Sequence[Trial]) -> TaskReport | None:
     labels = {name: LABELS.get(name, name) for name in reported(level)}
     grades = {name: by_label[label] for name, label in labels.items() if label in by_label}
     metrics = {name: _metric(grade) for name, grade in grades.items()}
-    # Its pass@k is the mean of the technical flag over the repetitions: neither the estimator of that name
-    # nor the question whether one of them passed.
     if len(trials) > 1 and PASS_NAME in metrics:
-        answered = sum(map(_success, counted))
-        details = {"repetitions": len(trials), "actual_repetitions": len(counted), "success_count": answered}
-        metrics[PASS_NAME] = {"score": answered / len(counted), "details": details}
+        metrics[PASS_NAME] = _repeat_share(len(trials), counted)
     marks, log = {DETAILS, UPSTREAM_ERROR}, _log(first)
     return TaskReport(
         task=first.key.task,
@@ -137,6 +133,22 @@ def _task_report(level: str, trials: Sequence[Trial]) -> TaskReport | None:
         tokens=_tokens(first),
         first_token_s=_first_token_s(first),
     )
+
+
+def _repeat_share(planned: int, counted: Sequence[Trial]) -> Mapping[str, Any]:
+    """Give a task's pass@k: neither the estimator of that name nor the question whether one of them passed.
+
+    In the benchmark it is the mean of the technical flag over the repetitions; by its documentation it is the
+    share of those that succeeded, None where no judge could tell.
+    """
+    grades = [grade for trial in counted for grade in trial.grades if grade.grader == PASS_SHARE]
+    if any(DETAILS in grade.details for grade in grades):
+        found = [float(_success(trial)) for trial in counted]
+    else:
+        found = [grade.value for grade in grades if grade.value is not None]
+    good = sum(map(bool, found))
+    details = {"repetitions": planned, "actual_repetitions": len(found), "success_count": good}
+    return {"score": good / len(found) if found else None, "details": details}
 
 
 def _metric(grade: Grade) -> Mapping[str, Any]:

@@ -74,6 +74,7 @@ KEY_METRICS = {
 Level = Mapping[str, Any]
 FIRST = ("RRR", "SR")
 UNKNOWN = "알 수 없음"
+UNDECIDED = "미정"
 
 
 def report_markdown(evaluation: Evaluation) -> str:
@@ -108,7 +109,7 @@ def _overview(levels: Mapping[str, Level]) -> Iterator[str]:
             f"{metadata['average_execution_time']:.1f}초",
             _figure_text(metadata["average_tps"], "{:.0f}"),
             _figure_text(metadata["ttft"]["average"], "{:.3f}초"),
-            ", ".join(f"{key}: {metrics[key]:.3f}" for key in KEY_METRICS[name] if key in metrics),
+            ", ".join(f"{key}: {_score_text(level, key)}" for key in KEY_METRICS[name] if key in metrics),
         )
     yield ""
 
@@ -122,8 +123,17 @@ def _level(name: str, level: Level) -> Iterator[str]:
     yield from ("", "**메트릭 점수:**", "")
     first = [key for key in FIRST if key in metrics]
     for key in (*first, *sorted(key for key in metrics if key not in FIRST)):
-        yield f"- **{key}**: {metrics[key]:.3f} - {MEANINGS[key]}"
+        yield f"- **{key}**: {_score_text(level, key)} - {MEANINGS[key]}"
     yield ""
+
+
+def _score_text(level: Level, metric: str) -> str:
+    """Give a level's mean; the benchmark's figure for a metric that no task decided is 0, which says less."""
+    scores = [
+        task["metrics"][metric]["score"] for task in level["task_evaluations"] if metric in task["metrics"]
+    ]
+    undecided = bool(scores) and all(score is None for score in scores)
+    return UNDECIDED if undecided else f"{level['metrics'][metric]:.3f}"
 
 
 def _usage(levels: Mapping[str, Level]) -> Iterator[str]:

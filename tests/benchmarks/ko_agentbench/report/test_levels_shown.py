@@ -109,7 +109,7 @@ def test_a_wide_terminal_has_one_table_and_a_narrow_one_keeps_groups_together(ru
     assert "  ".join(["composite  95 %    trials", *levels]) in wide[1]
     assert narrow[1].split() == ["model", "composite", "95", "%", "trials"]
     assert narrow[6].split("  ")[-7:] == levels
-    assert "  level L1 is made of its metrics, bucket L1 of its trials' scores" in wide
+    assert "  level L1 comes from its metrics, bucket L1 from its trials' scores" in wide
 
 
 def test_every_level_has_a_table_of_its_metrics(runs: list[Run]) -> None:

@@ -86,7 +86,7 @@ def test_a_run_is_written_in_the_benchmarks_shape(here: Path, capsys: pytest.Cap
 @pytest.mark.parametrize(
     ("args", "mistake"),
     [
-        (["latest", "--as", "ko-agentbench"], "takes one -o DIR"),
+        (["latest", "--as", "ko-agentbench"], "needs one -o DIR"),
         (["latest", "--as", "ko-agentbench", "-o", "out", "--json", "x"], "leave out --json"),
         (
             ["latest", "--weights", "basic=1"],

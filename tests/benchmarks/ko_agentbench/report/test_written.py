@@ -125,6 +125,18 @@ def test_undecided_metrics_are_left_out_of_the_levels_mean(tmp_path: Path) -> No
     assert level["task_evaluations"][0]["metrics"]["AdaptiveRoutingScore"]["score"] is None
 
 
+def test_the_page_shows_no_figure_for_a_metric_that_no_task_decided(tmp_path: Path) -> None:
+    """Without a judge a success rate of 0.000 would be read as a failure of the model."""
+    trials = [
+        ko_trial(f"L1-00{n}", {"ToolAcc": 1.0, "ArgAcc": None, "SR": None}, mode="default") for n in (1, 2)
+    ]
+    page = (report_folder(tmp_path, trials) / "evaluation_report.md").read_text(encoding="utf-8")
+
+    assert "ToolAcc: 1.000, ArgAcc: 미정 |" in page
+    assert "- **SR**: 미정 - " in page
+    assert "- **ToolAcc**: 1.000 - " in page
+
+
 def test_what_a_level_took_is_worked_out_from_its_trials(tmp_path: Path) -> None:
     """Replies, the agent's calls, tokens, its time; the first token where it is known, else the reply."""
     took = report(report_folder(tmp_path, every_level(0.5)))["by_level"]["L1"]["metadata"]
@@ -190,6 +202,29 @@ def test_the_first_repetition_stands_for_a_task_and_the_others_count_in_its_shar
         "details": {"repetitions": 3, "actual_repetitions": 2, "success_count": 1},
     }
     assert level["total_tasks"] == 1
+
+
+@pytest.mark.parametrize(
+    ("shares", "score", "counted"),
+    [((1.0, 0.0, 0.0), 1 / 3, 3), ((1.0, None, 0.0), 0.5, 2), ((None,) * 3, None, 0)],
+)
+def test_by_the_documentation_a_repetition_counts_if_it_succeeded(
+    tmp_path: Path, shares: tuple[float | None, ...], score: float | None, counted: int
+) -> None:
+    """An answer alone is no success; what no judge decided counts neither way."""
+    trials = [
+        ko_trial(
+            "L2-001",
+            {"SelectAcc": 1.0, "pass@k share": share},
+            mode="default",
+            key=key("L2-001", repetition=at),
+        )
+        for at, share in enumerate(shares, 1)
+    ]
+    (task,) = report(report_folder(tmp_path, trials))["by_level"]["L2"]["task_evaluations"]
+    share = task["metrics"]["pass@k"]
+
+    assert (share["score"], share["details"]["actual_repetitions"]) == (score, counted)
 
 
 def test_a_metric_that_broke_upstream_says_so_in_place_of_details(tmp_path: Path) -> None:
