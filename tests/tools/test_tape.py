@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.cassettes.cassette import RecordMode
-from pytest_agenteval.cassettes.interaction import Request, Response
+from pytest_agenteval.cassettes.interaction import Request, Response, tool_request, tool_response
 from pytest_agenteval.cassettes.tape import Library
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool_spec import ToolSpec
@@ -166,3 +167,23 @@ def test_a_provider_that_could_not_be_reached_cannot_be_reached_in_a_replay(tmp_
     assert results[0] == results[1]
     assert results[0] is not None
     assert results[0].type == "unreachable"
+
+
+def test_no_recording_is_replaced_where_no_provider_could_be_reached(tmp_path: Path) -> None:
+    """Without a network, recording everything again would leave nothing but failures."""
+    declared = {"name": "t", "description": "d", "request": {"url": "http://127.0.0.1:9/"}}
+    file = tmp_path / "t.yaml"
+    tool_tape = tape_of(file, "once", library := Library(tmp_path))
+    tool_tape.own.record(tool_request("t", {}), tool_response("sunny"))
+    library.save()
+    before = file.read_bytes()
+    os.utime(file, (1, 1))  # recorded by an earlier run
+
+    box = ToolBox(Recorder(lambda: 0.0), tape=tape_of(file, "all", library := Library(tmp_path)))
+    box.offer(http_tool(spec_of(ToolDeclaration, declared)))
+    error = call(box, "t").error
+
+    assert error is not None
+    assert error.type == "unreachable"
+    assert library.save() == ()
+    assert file.read_bytes() == before

@@ -14,6 +14,7 @@ from pytest_agenteval.cassettes.interaction import (
     Request,
     http_request_of,
     is_http_exchange,
+    is_unanswered,
     with_http_request,
 )
 from pytest_agenteval.cassettes.redaction import Redactor
@@ -61,6 +62,7 @@ class Cassette:
         self._unfinished = recording.unfinished and not of_this_run
         self._new = not recording.there or of_this_run or self._unfinished or self.mode == "all"
         self.recording = self.mode in ("all", "new_episodes") or (self.mode == "once" and self._new)
+        self._replaces = self.mode == "all" and recording.there and not of_this_run
         if self.mode != "all" or of_this_run:
             for interaction in filter(self._stays, recording.interactions):
                 # The response is redacted when it is first given out: most never are.
@@ -152,6 +154,9 @@ class Cassette:
                 return False
             # Cleared before the file is written: what is recorded meanwhile makes it dirty again.
             ours, self.dirty, unfinished = self.interactions, False, bool(self._broken_trials)
+        # Without a network a recording would be replaced by failures.
+        if self._replaces and all(map(is_unanswered, ours)):
+            return False
         since = self.started if self.mode == "all" else None
         try:
             cassette_files.save_cassette(

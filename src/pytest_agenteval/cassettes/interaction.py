@@ -122,6 +122,18 @@ def tool_answer(response: Response) -> ToolAnswer:
     return ToolAnswer(answer.get("result"), answer.get("error"))
 
 
+UNREACHABLE = "unreachable"
+"""The type of a tool's error if its provider did not answer."""
+
+
+def is_unanswered(interaction: Interaction) -> bool:
+    """Whether it is a call of a tool whose provider did not answer."""
+    if not interaction.request.uri.startswith(TOOL) or is_http_exchange(interaction):
+        return False
+    error = tool_answer(interaction.response).error
+    return error is not None and error.get("type") == UNREACHABLE
+
+
 def chat_request(role: str, model: str, repetition: int, ask: int, prompt: Mapping[str, Any]) -> Request:
     """Write an ask as a POST to ``chat://<role>/<model>/<repetition>/<ask number>``."""
     # With all four in the address, no two asks of a run share one.

@@ -17,7 +17,7 @@ from urllib.parse import quote
 from weakref import WeakKeyDictionary
 
 from pytest_agenteval.cassettes.http.scope import close_copies, copy_of_loop
-from pytest_agenteval.cassettes.interaction import Request, Response, text_of
+from pytest_agenteval.cassettes.interaction import UNREACHABLE, Request, Response, text_of
 from pytest_agenteval.processes.threads import close_at_end
 from pytest_agenteval.text.json_values import ABSENT, compact_json, loose_path, text_digest, value_at
 from pytest_agenteval.text.secret_forms import MARK
@@ -219,7 +219,7 @@ async def exchange(
         message = f"no request to {host} can be made of this: {type(failed).__name__}"
         raise ToolFailed(message, "bad_arguments") from None
     except (httpx.HTTPError, TimeoutError) as failed:
-        raise ToolFailed(f"{host} did not answer: {type(failed).__name__}", "unreachable") from None
+        raise ToolFailed(f"{host} did not answer: {type(failed).__name__}", UNREACHABLE) from None
     # A provider may repeat a key in its reply, and the name of the key's variable may not look secret.
     body = Redactor(used).text(reply.text)
     headers = {name: value for name, value in reply.headers.items() if name == "content-type"}
