@@ -57,11 +57,29 @@ def test_prompts_of_an_example_are_files_that_its_suite_names(
     assert copied == dict(texts)
     (pytester.path / "prompts/pkm/skipping.md").write_text("# Skip nothing, said the pilot.\n", "utf-8")
 
-    assert pytester.runpytest("evals/pkm/opt_out", "--repetitions=1", "-q").ret == 0
+    result = pytester.runpytest("evals/pkm/opt_out", "--repetitions=1", "-q")
+    assert result.ret == 0
+    # One of them is for entries that were left unfinished, of which there is none here.
+    result.stdout.no_fnmatch_line("*no trial read*")
 
     systems = [trial.transcript.messages[0].content for trial in trials(pytester.path).values()]
     assert systems
     assert all("said the pilot" in text for text in systems)
+
+
+def test_feedback_names_the_copied_prompts_and_not_those_of_the_package(
+    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Their texts are equal at first, and only the copies can be changed."""
+    assert main(["init", "--example", "pkm", "--with-prompts"]) == 0
+    assert pytester.runpytest("evals/pkm/opt_out", "--repetitions=1", "-q").ret == 0
+    capsys.readouterr()
+
+    assert main(["feedback"]) == 0
+
+    text = capsys.readouterr().out
+    assert "- in `prompts/pkm/`, read in " in text
+    assert ".jinja" not in text
 
 
 def test_prompts_are_copied_only_where_an_agent_has_them(

@@ -382,7 +382,10 @@ class _TrialRun:
         handed_prompts = getattr(self.instance.agent, "handed_prompts", None)
         handed = {name: given[name] for name in (handed_prompts(given) if handed_prompts else ())}
         handed = {name: text for name, text in handed.items() if name not in sent}
+        # An agent that reads its prompts by name may not need each of its own in every trial.
+        own = (agent_trait(self.instance.agent, "templates") or ()) if seen else ()
         unread = [name for name in given if name not in handed and name not in seen]
+        unread = [name for name in unread if name in variant.prompts or name not in own]
         # Messages that the agent returns may be only a part of what it sent.
         if handed and self.recorder.returned_usage == NO_USAGE:
             unread += unsent_prompts(handed, self.recorder.transcript())

@@ -93,13 +93,21 @@ def _prompts_of_today(
     ``factory`` gives an agent's class by its name, or None where that is registered by a conftest.
     """
     files: dict[Path, str] = {}
+    templates: dict[Path, str] = {}
     settings: dict[tuple[str, Path], str] = {}
-    for loaded, of in tasks.tried(entries):
-        files |= {path: name for name, path in tasks.prompt_files(loaded, of).items()}
-        settings |= instructions(loaded, of)
-    # For a file that a suite or a task names too, their name for it stays.
     for agent in sorted({entry.key.agent for entry in entries}):
-        files = {path: name for name, path in _template_files(factory(agent))} | files
+        named_by = []
+        for loaded, of in tasks.tried([entry for entry in entries if entry.key.agent == agent]):
+            named = tasks.prompt_files(loaded, of)
+            named_by.append(set(named))
+            files |= {path: name for name, path in named.items()}
+            settings |= instructions(loaded, of)
+        # A file that a suite or a task names replaces the agent's own: that one is not sent.
+        replaced = set.intersection(*named_by) if named_by else set()
+        own = _template_files(factory(agent))
+        templates |= {path: name for name, path in own if name not in replaced}
+    # Named files come first, as the text of an agent's own may be equal; their name for a file stays.
+    files |= {path: name for path, name in templates.items() if path not in files}
     prompts = [
         PromptFile(name, json_digest(text), short_path(path), 0)
         for path, name in files.items()
