@@ -28,6 +28,7 @@ from pytest_agenteval.tasks.suite_spec import Suite
 from pytest_agenteval.tasks.task_spec import SPELLINGS
 from pytest_agenteval.tasks.validation import SpecRefused, problems_of, spec_of
 from pytest_agenteval.text.errors import did_you_mean
+from pytest_agenteval.text.formatting import pluralize
 
 TASK = "task.json"
 SOURCE_SUITE_FILE = "suite.json"
@@ -179,7 +180,9 @@ def _import(suite: SourceSuite, place: Path, source: Path, registry: Registry, m
     """Import a suite; give the lines that say so."""
     # Written before all else: the mark lets the next import replace what Ctrl-C has left behind.
     ours = place / SUITE_FILE
-    write_yaml(ours, suite.settings)
+    # Both modes may stand side by side, and every suite has a name of its own.
+    suite_name = suite.name if mode == "default" else f"{suite.name}_{mode}"
+    write_yaml(ours, {**suite.settings, "name": suite_name})
     ours.write_text(MARK + ours.read_text(encoding="utf-8"), encoding="utf-8", newline="\n")
     try:
         # Their suite file is left behind, because ours stands in its place.
@@ -197,7 +200,7 @@ def _import(suite: SourceSuite, place: Path, source: Path, registry: Registry, m
         f"{name}: from {tree.relative_to(source).as_posix()} to {place / name}"
         for name, tree in trees.items()
     ]
-    lines = [f"{suite.name}: {len(suite.tasks)} task files: {place}"]
+    lines = [f"{suite_name}: {pluralize(len(suite.tasks), 'task file')}: {place}"]
     lines += [f"  {change}" for change in (*suite.changes, *moved)]
     return [*lines, *leftover_lines(_foreign_files(suite.folder, place, trees))]
 

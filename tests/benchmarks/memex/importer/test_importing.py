@@ -173,6 +173,9 @@ def test_an_import_says_how_its_graders_count(memex: Path, pytester: pytest.Pyte
         "file_exists": exists["config"],
     }
     run(pytester, "evals", "--agent-model=oracle").assert_outcomes(passed=2)
+    # Both modes can stand side by side.
+    assert agenteval_import("memex", memex, "--to", pytester.path / "evals" / "plain") == 0
+    run(pytester, "evals", "--agent-model=oracle").assert_outcomes(passed=4)
 
 
 def test_what_their_suite_file_says_is_carried_over_or_told(
@@ -211,7 +214,7 @@ def test_what_is_written_otherwise_than_the_suite_file_says_is_told(
     suite_yaml = yaml.safe_load((tmp_path / "mine" / "suite.yaml").read_text("utf-8"))
     assert suite_yaml["defaults"]["clock"] == "2026-02-11T20:30:00+00:00"
     out = capsys.readouterr().out
-    assert "made_up_pkm: 1 task files: " in out
+    assert "made_up_pkm: 1 task file: " in out
     assert "the clock stands at 2026-02-11T20:30:00+00:00, the day of its entries" in out
     assert "GPL-3.0" in out
 
