@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 SUFFIXES = frozenset({".json", ".yaml", ".yml"})
 MARKS = (
-    "agenteval(repetitions=1, threshold=1.0): a trial of an agent; a test of one's own is run so often, and "
-    "passes where this share of its repetitions does (pytest-agenteval)",
-    "agenteval_audit: a trial of an audit: the reference acted out, or spoilt, or nothing (pytest-agenteval)",
+    "agenteval(repetitions=1, threshold=1.0): a trial of an agent; your own test runs so many times, and "
+    "passes if this share of its repetitions passes (pytest-agenteval)",
+    "agenteval_audit: a trial of an audit: reference, planted mistake, or nothing done (pytest-agenteval)",
     "capability: a trial of a suite of kind capability: a miss is no failure (pytest-agenteval)",
     "regression: a trial of a suite of kind regression: a miss is a failure (pytest-agenteval)",
     "mixed: a trial of a suite of kind mixed, or of no suite: a miss is a failure (pytest-agenteval)",
@@ -97,7 +97,7 @@ def pytest_plugin_registered(plugin: object, manager: pytest.PytestPluginManager
 
 @pytest.fixture
 def task(request: pytest.FixtureRequest) -> PlannedTask:
-    """The task of this trial; a conftest that replaces it changes what the agent is given."""
+    """The task of this trial; override it in a conftest to change what the agent is given."""
     from pytest_agenteval.session.trial_items import planned_task_of
 
     return planned_task_of(request)
@@ -105,7 +105,7 @@ def task(request: pytest.FixtureRequest) -> PlannedTask:
 
 @pytest.fixture
 def workspace(request: pytest.FixtureRequest) -> Iterator[Path]:
-    """A fresh tree of this trial's own, from the task's layers; a conftest's own is used as it is."""
+    """This trial's own folder, built from the task's fixture; override it in a conftest to use another."""
     from pytest_agenteval.session.trial_items import workspace_of
 
     yield from workspace_of(request)
@@ -113,7 +113,7 @@ def workspace(request: pytest.FixtureRequest) -> Iterator[Path]:
 
 @pytest.fixture
 def cassette(task: PlannedTask) -> Path:
-    """The file that this trial's tools are played from; a conftest may give another."""
+    """The cassette from which this trial's tool calls are replayed; a conftest may return another."""
     return Path(f"{task.cassette}.yaml")
 
 
@@ -127,7 +127,7 @@ def trial(request: pytest.FixtureRequest) -> Trial:
 
 @pytest.fixture
 def agenteval(request: pytest.FixtureRequest) -> AgentEval:
-    """Agents from a test's own code: ``run``, ``arun``, ``grade``, ``record``, within this session's run."""
+    """Runs agents from your tests, in this session's run: ``run``, ``arun``, ``grade``, ``record``."""
     from pytest_agenteval.session.python_tests import agenteval_of
 
     return agenteval_of(request)

@@ -26,7 +26,7 @@ def test_without_a_judge_it_is_skipped(letters: pytest.Pytester) -> None:
     result = run(letters, "evals", "-rs")
 
     result.assert_outcomes(skipped=1)
-    result.stdout.fnmatch_lines(["*SKIPPED*no judge: --agent-judge=MODEL decides it"])
+    result.stdout.fnmatch_lines(["*SKIPPED*no judge: add --agent-judge=MODEL"])
 
 
 def test_it_is_collected_under_its_id_and_its_judges(letters: pytest.Pytester) -> None:

@@ -79,7 +79,8 @@ def test_the_oracle_acts_out_its_turns_and_then_rests() -> None:
 def test_an_oracle_without_turns_says_so(reference: Any) -> None:
     """It never passes for silence: the file and the key to fill in are named."""
     with pytest.raises(
-        NothingToActOut, match=r"nothing to act out: add `reference_solution.turns` to evals/t.json"
+        NothingToActOut,
+        match=r"the task has no reference turns: add `reference_solution.turns` to evals/t.json",
     ):
         ask(oracle(MODEL, plan(reference=reference)))
 

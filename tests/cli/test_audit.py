@@ -26,7 +26,7 @@ def test_the_verb_audits_and_says_by_its_status_whether_all_is_sound(
     assert sum(sight["seen"] for sight in good["spoilers"].values()) == 14
     next(path for path in tmp_path.glob("evals/good/*.yaml") if path.name != "suite.yaml").unlink()
     main(["audit", "evals/good/suite.yaml"])
-    assert "reference at 1.0 in 1 of 1 task," in capfd.readouterr().out
+    assert "references score 1.0 in 1 of 1 task," in capfd.readouterr().out
     assert main(["audit", "bad"]) == 1
     said = capfd.readouterr().out
     assert "evals/bad/blind.yaml:2 blind" in said

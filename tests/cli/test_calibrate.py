@@ -117,7 +117,7 @@ def test_a_calibration_file_says_everything_itself(
 def test_without_a_judge_it_says_what_is_missing(here: Path, command: Agenteval) -> None:
     """Nothing is asked and nothing is claimed: the reason names the flag."""
     done = command(FILE)
-    assert "no judge: --agent-judge=MODEL decides it" in done.out
+    assert "no judge: add --agent-judge=MODEL" in done.out
     assert not list(here.glob(".agenteval/runs/*/calibration-*"))
 
 

@@ -92,7 +92,7 @@ def test_each_floor_has_its_chance_by_all_trials_that_are_alike(capsys: pytest.C
     ]
     assert main(["gate-check"]) == 0
     screen = capsys.readouterr().out
-    assert "s with rules: 12 tasks x 2, by 60 trials of 2 runs\n" in screen
+    assert "s with rules: 12 tasks x 2, from 60 trials of 2 runs\n" in screen
     assert f"{100 * floors['score']['chance']:.0f} %" in screen
     assert "not counted: another prompt" in screen
 
@@ -170,7 +170,7 @@ def test_a_run_that_drifted_is_named(capsys: pytest.CaptureFixture[str]) -> None
     differ = r"the runs differ by more than chance \(\S+ 1\.00, \S+-2 0\.00, \S+ 1\.00; p <0\.001\)"
     assert re.fullmatch(differ, suite["drifted"])
     main(["gate-check"])
-    assert re.search(f"{differ}: this is not part", " ".join(capsys.readouterr().out.split()))
+    assert re.search(f"{differ}: these figures leave that out", " ".join(capsys.readouterr().out.split()))
 
 
 def test_no_run_is_a_mistake_in_use(capsys: pytest.CaptureFixture[str]) -> None:

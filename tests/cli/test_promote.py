@@ -80,11 +80,11 @@ def test_what_always_passed_is_promoted_and_then_fails(
     assert not file.exists()
     assert "greetings: 2 of 2 mature runs with scripted: " in shown
     assert "+++ evals/_promoted.yaml\n" in shown
-    assert "+buckets:\n+- polite\n--write changes evals/_promoted.yaml so\n" in shown
+    assert "+buckets:\n+- polite\nadd --write to change evals/_promoted.yaml\n" in shown
     assert "  polite (2 tasks and 1 held out): 8 trials passed\n" in shown
     risk = r"a run in which nothing changed fails about \d+ % of the time \(after 4 passes each\)"
     assert re.search(f"  these 2 tasks: {risk}", shown)
-    assert "  passed in the newest 0 of 2 runs: short: 4 of 8 trials missed, the newest in 2" in shown
+    assert "  short: 0 of 2 runs passed in a row: 4 of 8 trials missed, the newest in 2" in shown
 
     written = printed(capsys, "promote", "--runs=2", "--model=scripted", "--write")
     assert file.read_text() == PROMOTED
@@ -98,7 +98,7 @@ def test_what_always_passed_is_promoted_and_then_fails(
     try_all(pytester).assert_outcomes(passed=4, failed=2, xfailed=2)
     candidates = printed(capsys, "demote", "--model=scripted")
     assert "greetings: polite: 2 of 12 trials missed, the newest in 2" in candidates
-    assert "agenteval demote greetings polite --write makes them capability\n" in candidates
+    assert "agenteval demote greetings polite --write undoes their promotion\n" in candidates
 
     assert "-- polite" in printed(capsys, "demote", "polite")
     assert file.read_text() == PROMOTED
@@ -130,7 +130,7 @@ def test_nothing_to_promote_says_why(pytester: pytest.Pytester, capsys: pytest.C
     assert "  not counted: offline models (scripted); add --model=NAME to count one\n" in offline
     assert "greetings: 1 of 5 mature runs with scripted: 2" in few
     assert ": 1 of 4 tasks\n" in few
-    assert "  passed in the newest 1 of 5 runs: polite: too few mature runs\n" in few
+    assert "  polite: 1 of 5 runs passed in a row: too few mature runs\n" in few
     assert "---" not in few
     with (pytester.path / "evals" / "suite.yaml").open("a") as file:
         file.write("regression: {buckets: [polite]}\n")
@@ -223,7 +223,7 @@ def test_a_file_that_names_nothing_any_more_is_removed(
     write(pytester.path, {"evals/a.json": task("a"), "evals/_promoted.yaml": "tasks: [a]\n"})
     write(pytester.path, {"evals/suite.yaml": "name: s\nkind: capability\n"})
 
-    assert agenteval_command("demote", "a").out.endswith("\n--write removes evals/_promoted.yaml")
+    assert agenteval_command("demote", "a").out.endswith("\nadd --write to remove evals/_promoted.yaml")
     taken_back = agenteval_command("demote", "a", "--write").out
     assert taken_back.endswith("\nevals/_promoted.yaml: removed, as nothing is left in it")
     assert not (pytester.path / "evals" / "_promoted.yaml").exists()

@@ -111,7 +111,7 @@ def test_groups_and_total_are_drawn_under_the_names_that_the_benchmark_gives_the
     assert lines[2].split() == ["rules", "0.56*", "-", "2", "of", "2", "0.75", "0.38*"]
     assert lines[3].split() == ["other", "-", "-", "1", "of", "1", "1.00", "-"]
     assert "  index = 0.5 x pace + 0.5 x care" in lines
-    assert "  other: no index, nothing is decided in category care" in lines
+    assert "  other: no index, no grade is decided in category care" in lines
     assert "  rules: a made-up benchmark" in lines
     care = lines.index("care")
     assert lines[care + 1].split() == ["model", "value", "95", "%", "tasks", "tidy", "kind", "sure"]
@@ -127,8 +127,8 @@ def test_one_model_has_one_line_or_the_whole_scorecard(tmp_path: Path) -> None:
     whole = [line.text for line in scorecard_lines(run, [SAMPLE], 120, whole=True)]
     assert whole[0] == "categories of s with other"
     assert whole[1].split() == ["category", "value", "95", "%", "tasks"]
-    assert "  no index: nothing is decided in category care" in whole
-    assert "metrics of every category, in no category's value" in whole
+    assert "  no index: no grade is decided in category care" in whole
+    assert "metrics of every category, not part of a category's value" in whole
 
 
 def test_a_benchmark_without_a_total_is_ordered_by_the_mean_score(tmp_path: Path) -> None:

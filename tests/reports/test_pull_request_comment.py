@@ -75,7 +75,7 @@ def test_with_a_baseline_the_verdict_and_what_fell_come_first(tmp_path: Path) ->
     assert re.search(r"\| s \| 0.25 \| 0.75 \| -0.50 \| worse \| [0-9.-]+ \| 1 of 12 \| 12 of 12 \|", text)
     assert "the 3 worst of 11 tasks with trials not passed" in text
     assert re.findall(r"\*\*MISSED 0.25\*\* \(-0.75\) `s/(\w+)\[rules-1\]`", text) == ["t10", "t3", "t4"]
-    assert "<details><summary>what the verdict rests on</summary>" in text
+    assert "<details><summary>details of the verdict</summary>" in text
 
 
 def test_with_several_models_it_says_with_which_most_passed(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ NARROW = """\
   x          2  0.88    - 3 of 4   0.75   0.00
   y          2  0.00    - 2 of 4   0.00   0.00
   all        4  0.58    - 5 of 8   0.50   0.00
-  too narrow for columns: passed, full, pass@2
+  no room for columns: passed, full, pass@2
 """
 
 

@@ -533,7 +533,7 @@ def test_without_a_real_model_nothing_is_said_of_missing_or_passing_always(
 
     assert (found.suspects.missed, found.suspects.saturated) == ((), ())
     assert f"no LLM ran: the results of {model.name} do not show" in text(found)
-    assert "none: judges disagree, flaky\n" in f"{text(found)}\n"
+    assert "not found: judges disagree, flaky\n" in f"{text(found)}\n"
 
 
 def test_trials_that_all_miss_by_chance_are_too_few(tmp_path: Path) -> None:

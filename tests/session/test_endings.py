@@ -209,7 +209,7 @@ def test_a_starting_tree_that_cannot_be_built_is_an_error(pytester: pytest.Pytes
     result.assert_outcomes(errors=2)
     causes = {name: line["cause"] for name, line in finished(pytester.path).items()}
     assert causes == {"broken": "fixture", "unsolved": "nothing_to_act_out"}
-    result.stdout.fnmatch_lines(["*nothing to act out*add `reference_solution.turns`*"])
+    result.stdout.fnmatch_lines(["*no reference turns: add `reference_solution.turns`*"])
     result.stdout.no_fnmatch_line("*Traceback*")
 
 

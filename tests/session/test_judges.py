@@ -213,7 +213,7 @@ class Liked:
 
     async def grade(self, evidence):
         if not self.judges:
-            told = "no judge: --agent-judge=MODEL decides it"
+            told = "no judge: add --agent-judge=MODEL"
             return Grade("liked", None, told, undecided="no_judge")
         asked = [{"role": "user", "content": evidence.answer}]
         said = [(await judge.chat.ask(asked)).text for judge in self.judges]
@@ -278,7 +278,7 @@ def test_without_a_judge_the_summary_says_which_flag_decides(judging_project: py
         "grader": "liked",
         "score": None,
         "threshold": 0.5,
-        "rationale": "no judge: --agent-judge=MODEL decides it",
+        "rationale": "no judge: add --agent-judge=MODEL",
         "undecided": "no_judge",
     }
 

@@ -110,7 +110,7 @@ def test_readers_find_place_ending_and_reason(pytester: pytest.Pytester) -> None
     tracked = ["task.json", "evals/other/task.json", *FILES, "deep/evals/other/tasks.yaml"]
     statuses = ("success", "skipped", "failed", "failed")
     reason = "FAILED 0.00: answer_contains 0.00: answer lacks 'Goodbye'"
-    cause = 'failed on setup with "nothing_to_act_out: nothing to act out'
+    cause = 'failed on setup with "nothing_to_act_out: the task has no'
     names = ("good[scripted-1]", "bad[scripted-1]", "fails[scripted-1]", "broken[scripted-1]")
 
     by_dorny = dorny(file, tracked)

@@ -112,7 +112,7 @@ def test_stored_trials_without_a_task_are_counted(pytester: pytest.Pytester) -> 
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
         [
-            f"{name}: no task here for 1 of 2 stored trials: not graded again",
+            f"{name}: 1 of 2 stored trials not regraded: no such task here",
             f"{name}: journal-main-*.jsonl:5: left out: half a line*",
         ]
     )
@@ -120,10 +120,8 @@ def test_stored_trials_without_a_task_are_counted(pytester: pytest.Pytester) -> 
     write(pytester.path, {"evals/suite.yaml": suite("other")})
     nothing = run(pytester, "evals", f"--agent-regrade={name}", workers=1)
     assert nothing.ret == pytest.ExitCode.NO_TESTS_COLLECTED
-    nothing.stdout.fnmatch_lines(
-        [f"agenteval: {name}: no task here for 2 of 2 stored trials: not graded again"]
-    )
-    assert str(nothing.stdout).count("no task here") == 1
+    nothing.stdout.fnmatch_lines([f"agenteval: {name}: 2 of 2 stored trials not regraded: no such task here"])
+    assert str(nothing.stdout).count("no such task here") == 1
 
 
 CRASHING = (
@@ -189,7 +187,7 @@ def test_trials_that_never_ended_are_told_wherever_a_run_is_read_again(pytester:
     others = run(pytester, "evals", f"--agent-only=not_run@{name}")
 
     remark = f"{name}: 1 of 3 planned trials never ended:"
-    regraded.stdout.fnmatch_lines([f"{remark} nothing to grade again"])
+    regraded.stdout.fnmatch_lines([f"{remark} nothing to regrade"])
     chosen.stdout.fnmatch_lines([remark, f"*--agent-only=not_run@{name} runs them"])
     others.stdout.no_fnmatch_line("*never ended*")
     others.assert_outcomes(passed=1)

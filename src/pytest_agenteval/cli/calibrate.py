@@ -31,7 +31,11 @@ YAML = (".yaml", ".yml")
 def calibrate_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("labels", metavar="LABELS", help="labels (.jsonl, .csv), or a calibration file (.yaml)")
-    add("--rubric", metavar="NAME", help="a question, a rubric's name or .jinja file (default: as LABELS)")
+    add(
+        "--rubric",
+        metavar="NAME",
+        help="a rubric's name, its .jinja file, or a question (default: that of LABELS)",
+    )
     add(
         "--judge",
         action="append",
@@ -40,7 +44,7 @@ def calibrate_arguments(parser: argparse.ArgumentParser) -> None:
         help="the judge model; several form an ensemble",
     )
     add("--repeats", type=int, metavar="N", help="judge each example N times, to measure noise")
-    add("--threshold", action="append", default=[], metavar="FIGURE=N", help="the value to reach: spearman=0.7, spearman.DIMENSION=0.7")  # fmt: skip  # noqa: E501
+    add("--threshold", action="append", default=[], metavar="FIGURE=N", help="a value to reach, as in spearman=0.7, spearman.DIMENSION=0.7")  # fmt: skip  # noqa: E501
     add("--tolerance", type=float, metavar="T", help="how far a score may be from its label (default: 0.15)")
     add("--scale", type=float, nargs=2, metavar=("LOW", "HIGH"), help="the labels' scale (default: 0 1)")
     add("--seed", type=int, metavar="N", help="the seed of the intervals (default: 0)")

@@ -223,7 +223,7 @@ def _refuse_obstacles(comparison: RunComparison, which: str, args: argparse.Name
 def baseline_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Save a stored run, or several, as the baseline of later ones: a file with one line for each task, "
-        "to be reviewed and committed. Against several runs of the same agent smaller changes are found. "
+        "to be reviewed and committed. With several runs of the same agent, smaller changes are found. "
         "Without --to each suite's part goes to the file that its suite.yaml's gate names, else to "
         "evals/baselines/SUITE.json below this folder."
     )

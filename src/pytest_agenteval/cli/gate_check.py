@@ -289,7 +289,9 @@ def _suite_table(suite: CheckedSuite) -> ReportTable:
     who = model_label(suite.model, suite.variant)
     counted = sum(run.trials > 0 for run in suite.runs)
     of_runs = f"{pluralize(suite.trials, 'trial')} of {pluralize(counted, 'run')}"
-    title = f"{suite.suite} with {who}: {pluralize(suite.tasks, 'task')} x {suite.repetitions}, by {of_runs}"
+    title = (
+        f"{suite.suite} with {who}: {pluralize(suite.tasks, 'task')} x {suite.repetitions}, from {of_runs}"
+    )
     columns = [
         TableColumn("today", tuple(format_figure(floor.today) for floor in suite.floors)),
         TableColumn("1 in 100", tuple(format_figure(floor.one_in_100) for floor in suite.floors)),
@@ -298,7 +300,7 @@ def _suite_table(suite: CheckedSuite) -> ReportTable:
         chances = (NOT_KNOWN if each.chance is None else percent_text(each.chance) for each in suite.floors)
         columns.insert(1, TableColumn("misses it", tuple(chances)))
     names = (f"{floor.name} {floor.floor:.2f}" if suite.gate else floor.name for floor in suite.floors)
-    head = f"floors of {suite.gate}" if suite.gate else "no floors in its gate"
+    head = f"floors of {suite.gate}" if suite.gate else "its gate has no floors"
     return ReportTable(title, head, tuple(names), (tuple(columns),), notes=tuple(_suite_notes(suite)))
 
 
@@ -321,4 +323,4 @@ def _suite_notes(suite: CheckedSuite) -> Iterator[TableNote]:
             differ = ", ".join(run.differ)
             yield TableNote(f"{pluralize(run.others, 'trial')} of {run.run} not counted: another {differ}")
     if suite.drifted:
-        yield TableNote(f"{suite.drifted}: this is not part of these figures")
+        yield TableNote(f"{suite.drifted}: these figures leave that out")

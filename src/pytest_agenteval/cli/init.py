@@ -101,7 +101,9 @@ def init_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--suite", metavar="NAME", help="the suite's name (default: one for each --agent)")
     parser.add_argument("--force", action="store_true", help="write over files that are there")
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be written")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="print what would be written, and write nothing"
+    )
     add_json_option(parser)
 
 

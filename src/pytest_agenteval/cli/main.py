@@ -155,7 +155,10 @@ def _verbs_parser() -> argparse.ArgumentParser:
     # As an epilog: argparse itself would break verbs with long names into two lines.
     parser.epilog = "\n".join(["verbs:", *lines])
     verbs = parser.add_subparsers(
-        required=True, metavar="VERB", parser_class=_VerbParser, help="see below; agenteval VERB --help"
+        required=True,
+        metavar="VERB",
+        parser_class=_VerbParser,
+        help="a verb below; agenteval VERB --help explains it",
     )
     for verb, purpose in VERBS.items():
         sentence = f"{purpose[0].upper()}{purpose[1:]}"

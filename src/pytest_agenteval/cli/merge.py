@@ -76,14 +76,14 @@ def merge_arguments(parser: argparse.ArgumentParser) -> None:
     below = "A folder that is not a run stands for all runs below it, such as downloaded artifacts."
     parser.epilog = f"{RUN_HELP} {below}"
     add("runs", nargs="+", metavar="RUN", help="the runs to merge; they are not changed")
-    add("--into", default="", metavar="NAME", help="the new run's name (default: when it began, with its models)")  # fmt: skip  # noqa: E501
+    add("--into", default="", metavar="NAME", help="the new run's name (default: start time and models)")  # fmt: skip  # noqa: E501
     add(
         "--partial",
         action="store_true",
         help="merge the existing trials if a shard is missing or did not end",
     )
     add("--baseline", default="", metavar="RUN", help="compare with this run or baseline file (default: the shards' baseline)")  # fmt: skip  # noqa: E501
-    add("--junit", nargs="+", default=[], metavar="FILE", help="write the first JUnit file from the others, which are those of the runs")  # fmt: skip  # noqa: E501
+    add("--junit", nargs="+", default=[], metavar="FILE", help="write the first file from the others, the runs' JUnit files")  # fmt: skip  # noqa: E501
     add("-o", "--output", action="append", default=[], metavar="FILE", help="write a report file, as agenteval report does; may be repeated")  # fmt: skip  # noqa: E501
     add("--comment", default="", metavar="FILE", help="write a pull request comment")
     add("-v", "--verbose", action="count", default=0, help="list every bucket, and every miss in full")

@@ -300,7 +300,7 @@ def _promotion_lines(suite: SuitePromotion, args: argparse.Namespace) -> Iterato
 
 def _null_miss_text(misses: NullMisses) -> str:
     if misses.chance is None:
-        return "one trial each is too few to estimate how often they miss by chance"
+        return "one trial of a task does not show how often it misses by chance"
     return f"a run in which nothing changed fails about {percent_text(misses.chance)} of the time"
 
 
@@ -313,8 +313,8 @@ def _lacking_lines(suite: SuitePromotion) -> Iterator[str]:
         if each.lacks:
             alike.setdefault((-each.runs_in_a_row, each.lacks), []).append(each.name)
     for (runs, reason), names in sorted(alike.items())[:MOST_ROWS]:
-        passed = f"passed in the newest {-runs} of {pluralize(suite.needed, 'run')}"
-        yield from wrapped(f"  {passed}: {', '.join(names)}: {reason}")
+        passed = f"{-runs} of {pluralize(suite.needed, 'run')} passed in a row"
+        yield from wrapped(f"  {', '.join(names)}: {passed}: {reason}")
     if len(alike) > MOST_ROWS:
         yield f"  and {len(alike) - MOST_ROWS} lines more"
 
@@ -329,7 +329,7 @@ def _lapse_lines(suite: SuiteDemotion) -> Iterator[str]:
     if suite.lapses:
         few = len(suite.lapses) <= MOST_NAMES
         names = [each.name for each in suite.lapses] if few else ["NAME", "..."]
-        yield f"{shlex.join(['agenteval', 'demote', suite.suite, *names, '--write'])} makes them capability"
+        yield f"{shlex.join(['agenteval', 'demote', suite.suite, *names, '--write'])} undoes their promotion"
     else:
         which = ", ".join(suite.promoted)
         runs = pluralize(len(suite.runs), "run")
@@ -348,4 +348,6 @@ def _change_lines(change: SuiteChange) -> Iterator[str]:
         if change.written:
             yield f"{change.file}: {'written' if is_left else 'removed, as nothing is left in it'}"
         else:
-            yield f"--write changes {change.file} so" if is_left else f"--write removes {change.file}"
+            yield (
+                f"add --write to change {change.file}" if is_left else f"add --write to remove {change.file}"
+            )

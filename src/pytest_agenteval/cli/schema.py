@@ -46,9 +46,9 @@ DOCUMENTS: Mapping[str, str] = {
 
 def schema_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        f"Print a JSON Schema: of what authors write ({', '.join(AUTHORED)}), of what a run's folder holds "
-        f"({', '.join(RUN_FILES)}), or of what a verb writes with --json. That of report is also of the file "
-        "that `agenteval report RUN -o FILE.json` writes."
+        f"Print a JSON Schema: of a file that you write ({', '.join(AUTHORED)}), of a file in a run's folder "
+        f"({', '.join(RUN_FILES)}), or of what a verb writes with --json. That of report also describes "
+        "`agenteval report RUN -o FILE.json`."
     )
     names = ", ".join(SCHEMA_NAMES)
     parser.add_argument("what", choices=SCHEMA_NAMES, metavar="WHAT", help=f"one of {names}")

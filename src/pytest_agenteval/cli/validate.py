@@ -312,8 +312,8 @@ def _print_end(output: Path) -> None:
 def leaks_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Finds texts of tasks in prompts: ids, expected values, eight words in a row of an input. "
-        "Case, width, accents, spaces, punctuation and escapes hide nothing; a paraphrase is not seen. The "
-        "exit status is 1 where something of it was added, 0 where it stood there before."
+        "Case, width, accents, spaces, punctuation and escapes are ignored; paraphrases are not found. The "
+        "exit status is 1 if a leak was added, 0 if all were there before."
     )
     add = parser.add_argument
     add("--prompt", nargs="+", action="extend", default=[], metavar="GLOB", help="prompts: files, or globs with **")  # fmt: skip  # noqa: E501

@@ -396,7 +396,7 @@ def _ungraded_error(grades: Sequence[Grade]) -> ErrorDetails | None:
         return ErrorDetails(UNGRADED, undecided)
     if all(grade.score is None for grade in grades):
         reasons = "; ".join(f"{grade.grader}: {grade.rationale}" for grade in grades)
-        return ErrorDetails(UNGRADED, f"nothing could be graded: {reasons}" if reasons else "no grader")
+        return ErrorDetails(UNGRADED, f"no grader could decide: {reasons}" if reasons else "no grader")
     return None
 
 

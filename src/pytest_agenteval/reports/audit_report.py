@@ -345,7 +345,7 @@ def _cell(sight: Sight | None) -> str:
 
 def _verdict(suite: SuiteAudit, least: float) -> StyledLine:
     sight, tasks = suite.sight, suite.tasks
-    reference = f"reference at 1.0 in {tasks - len(suite.below)} of {pluralize(tasks, 'task')}"
+    reference = f"references score 1.0 in {tasks - len(suite.below)} of {pluralize(tasks, 'task')}"
     idle = f"doing nothing misses in {suite.misses_idle}"
     seen = f"{sight.seen} of {sight.tried} caught ({sight.share:.1%})" if sight.tried else NO_SIGHT
     text = f"{one_line(suite.suite or NO_SUITE, MOST_LINE)}: {seen}; {reference}, {idle}"

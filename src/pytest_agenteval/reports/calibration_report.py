@@ -193,7 +193,7 @@ def _undefined(figures: JsonObject) -> Iterator[str]:
 def _panel_notes(data: JsonObject) -> Iterator[str]:
     """Say how far the judges agree with each other, and what all of them used and cost."""
     for name, estimate in data["among_judges"].items():
-        yield f"the judges among themselves, {name}: alpha {_format_estimate(estimate)}"
+        yield f"agreement between judges, {name}: alpha {_format_estimate(estimate)}"
     usages = [judge["usage"] for judge in data["judges"] if judge["usage"]]
     if usages:
         # Added up as usages and not as numbers: a sum of which one part is unknown is written as such.

@@ -328,7 +328,7 @@ def comparison_markdown(comparison: RunComparison) -> str:
     # Names of models and suites come from users, and Markdown is published as a comment or a summary.
     verdict = KNOWN_SECRETS.text(headline(comparison))
     block = "\n".join(["```text", *basis_lines(comparison), "```"])
-    folded = folded_markdown("what the verdict rests on", block)
+    folded = folded_markdown("details of the verdict", block)
     parts = [f"### {escape_markdown(verdict, len(verdict))}", change_markdown(comparison), folded]
     return "\n\n".join(filter(None, parts)) + "\n"
 

@@ -94,8 +94,9 @@ def difference_lines(
         yield from map(StyledLine, flow(facts, detail.width, INDENT))
     took = change_texts(old.resources, new.resources)
     yield from map(StyledLine, flow(took, detail.width, INDENT))
-    what = ", ".join(found.made_of) or "nothing in task, prompts, settings, tools or code"
-    yield from wrapped_lines(f"differs: {what}", detail.width, "bold")
+    changed = f"changed: {', '.join(found.made_of)}" if found.made_of else ""
+    same = "No difference found in task, prompts, settings, tools or code."
+    yield from wrapped_lines(changed or same, detail.width, "bold")
     yield from section("grades", _grade_lines(old, new, found, detail))
     yield from section("conversation", _conversation(old, new, found.stretches, detail))
     if found.has_answer:
@@ -337,7 +338,7 @@ def _workspace(
     for pair in found.files:
         yield from _file_lines(old, new, pair, detail)
     if found.same_files:
-        yield StyledLine(f"{INDENT}{pluralize(found.same_files, 'file')} changed alike", "dim")
+        yield StyledLine(f"{INDENT}{pluralize(found.same_files, 'file')} with the same changes", "dim")
 
 
 def _file_lines(old: TrialView, new: TrialView, pair: FilePair, detail: Detail) -> Iterator[StyledLine]:
@@ -376,7 +377,7 @@ def _event_text(event: EventChange) -> str:
     kind = one_line(event.kind, MOST_TOOL).replace("_", " ")
     if event.old != event.new:
         return f"{kind} {event.old} -> {event.new}"
-    return f"{event.new} {kind}{' as before' if event.is_same else ', of other words'}"
+    return f"{event.new} {kind}{' as before' if event.is_same else ', with other text'}"
 
 
 def _is_wide(detail: Detail) -> bool:

@@ -309,7 +309,7 @@ def scorecard_tables(standing: LeaderboardRow, scorecard: Scorecard) -> Iterator
         )
         word = scorecard.group_word
         groups = tuple(group.name for group in scorecard.groups)
-        yield ReportTable(f"metrics of every {word}, in no {word}'s value", word, groups, (columns,))
+        yield ReportTable(f"metrics of every {word}, not part of a {word}'s value", word, groups, (columns,))
 
 
 def _metric_columns(metrics: Sequence[Metric | None]) -> tuple[TableColumn, TableColumn, TableColumn]:
@@ -383,7 +383,7 @@ def _total_notes(scorecard: Scorecard) -> Iterator[str]:
     figure = format_metric(group.total if group else None)
     beside = f"; {total.beside} stands beside it with {figure}" if total.beside else ""
     if total.value is None:
-        yield f"no {total.name}: nothing is decided in {_missing(scorecard, total)}{beside}"
+        yield f"no {total.name}: no grade is decided in {_missing(scorecard, total)}{beside}"
         return
     parts = " + ".join(
         f"{part.weight:g} x {part.name} {format_marked(scorecard, part.value, part.groups)}"
@@ -558,7 +558,7 @@ def scorecard_notes(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
     for name, row in named_rows:
         if row.total is not None and row.total.missing:
             missing = _missing(row.scorecard, row.total) if row.scorecard else ""
-            yield f"{name}: no {row.total.name}, nothing is decided in {missing}"
+            yield f"{name}: no {row.total.name}, no grade is decided in {missing}"
     for name, row in named_rows:
         yield from (f"{name}: {note}" for note in (row.scorecard.notes if row.scorecard else ()))
 

@@ -354,7 +354,7 @@ def comment_markdown(
     if comparison is not None:
         more = "... {} more lines: agenteval compare OLD NEW shows them"
         block = "\n".join(["```text", *first_few(basis_lines(comparison), MOST_LINES, more), "```"])
-        parts.append(folded_markdown("what the verdict rests on", block))
+        parts.append(folded_markdown("details of the verdict", block))
     return KNOWN_SECRETS.text("\n\n".join(parts) + "\n")
 
 

@@ -150,7 +150,8 @@ def judge_hint(grades: int, unjudged: int) -> str:
     """Say how many of some undecided grades a judge would decide; empty for none."""
     if not unjudged:
         return ""
-    return f"; --agent-judge=MODEL decides {'them' if unjudged == grades else f'{unjudged} of them'}"
+    of_them = "" if unjudged == grades else f" for {unjudged} of them"
+    return f"; add --agent-judge=MODEL{of_them}"
 
 
 def undecided_unjudged(total: GroupStatistics) -> int:

@@ -237,7 +237,7 @@ def suspect_lines(suspects: Suspects, suite: str, runs: int, width: int) -> Iter
         if len(of_kind) > MOST_SUSPECTS:
             yield StyledLine(f"{INDENT * 2}and {len(of_kind) - MOST_SUSPECTS} more (--json)", "dim")
     if none:
-        yield from wrapped_lines(f"none: {', '.join(none)}", width)
+        yield from wrapped_lines(f"not found: {', '.join(none)}", width)
 
 
 def _counted(suspects: Suspects) -> Iterator[str]:

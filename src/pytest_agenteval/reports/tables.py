@@ -126,7 +126,7 @@ def body_lines(table: ReportTable, width: int, indent: str = INDENT) -> Iterator
             table_rows += [line] if short or not name else [*wrap(name, room), line]
         # Only spare columns are left out: what is missing of the others stands in the next block.
         left_out = [column.title for column in table.columns if column.spare and column not in block.columns]
-        more = wrap(f"too narrow for columns: {', '.join(left_out)}", room) if left_out else []
+        more = wrap(f"no room for columns: {', '.join(left_out)}", room) if left_out else []
         head, *rows = [*table_rows, *more]
         yield StyledLine((indent + head).rstrip(), "dim")
         yield from (StyledLine((indent + row).rstrip()) for row in rows)

@@ -272,7 +272,7 @@ def step_parts(step: Step) -> Iterator[tuple[str, str]]:
     if call.error is not None:
         yield ERROR, call.failure
     elif call.result is None:
-        yield RESULT, "nothing" if call.executed else "not carried out"
+        yield RESULT, "nothing" if call.executed else "not executed"
     if call.result is not None:
         yield RESULT, value_text(call.result)
     if call.reply:

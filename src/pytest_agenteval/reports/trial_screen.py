@@ -131,7 +131,7 @@ def arguments_text(args: Mapping[str, Any], raw_args: str | None, most: int) -> 
 
 
 ARROW = " -> "
-MARKS = {"hit": "played", "miss": "not recorded", "live": "live", "none": ""}
+MARKS = {"hit": "replayed", "miss": "not recorded", "live": "live", "none": ""}
 """How a call met its tape."""
 
 LEAST_ARGUMENTS, LEAST_RESULT = 8, 16
@@ -221,7 +221,7 @@ def _call_text(call: CallView, room: int) -> str:
 
 
 def _no_result(call: CallView) -> str:
-    return "nothing" if call.executed else "not carried out"
+    return "nothing" if call.executed else "not executed"
 
 
 def _call_style(call: CallView) -> Style:
@@ -470,8 +470,8 @@ def who_facts(view: TrialView, place: TrialPlace) -> Iterator[str]:
 def resource_facts(view: TrialView) -> Iterator[str]:
     """Give the time, tokens and cost of the agent, and the tokens and cost of its judges."""
     # The limit counts the agent's own time. It is shown only where waiting and retries took notably more.
-    charged = view.seconds - view.uncharged_seconds
-    part = f" (limit counts {format_duration(charged)})" if view.seconds > charged * ELAPSED_MORE else ""
+    charged = max(0.0, view.seconds - view.uncharged_seconds)
+    part = f" ({format_duration(charged)} of its limit)" if view.seconds > charged * ELAPSED_MORE else ""
     if view.wall_seconds is not None:
         yield f"wall {format_duration(view.wall_seconds)}"
     yield f"agent {format_duration(view.seconds)}{part}"
@@ -500,7 +500,11 @@ def _trial_facts(view: TrialView) -> Iterator[str]:
 
 
 def _tape(what: str, counts: TapeCounts) -> str:
-    parts = (("played", counts.hits), ("not recorded", counts.misses), ("sent and recorded", counts.recorded))
+    parts = (
+        ("replayed", counts.hits),
+        ("not recorded", counts.misses),
+        ("sent and recorded", counts.recorded),
+    )
     words = ", ".join(f"{count:,} {word}" for word, count in parts if count)
     return f"{what}: {words}" if words else ""
 

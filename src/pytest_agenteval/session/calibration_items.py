@@ -15,7 +15,7 @@ from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.text.errors import Problem, ProblemsFound
 from pytest_agenteval.text.formatting import printable
 
-NO_JUDGE = "no judge: --agent-judge=MODEL decides it"
+NO_JUDGE = "no judge: add --agent-judge=MODEL"
 MARK = "calibration"
 _files_by_id: pytest.StashKey[dict[str, Path]] = pytest.StashKey()
 

@@ -208,9 +208,9 @@ class RegradedTrials(EarlierTrials):
             strays = sum((key.suite, key.task, key.agent) not in self._tasks_met for key in keys)
             if strays:
                 stored = pluralize(len(keys), "stored trial")
-                yield f"{name}: no task here for {strays} of {stored}: not graded again"
+                yield f"{name}: {strays} of {stored} not regraded: no such task here"
             if run.never_ended:
-                yield f"{name}: {run.never_ended}: nothing to grade again"
+                yield f"{name}: {run.never_ended}: nothing to regrade"
             yield from (f"{name}: {problem}" for problem in first_unreadable(run.odd))
 
 

@@ -106,25 +106,25 @@ class Settings(OptionValues):
         ValueType("NAME", text, "the name of a model"),
         "",
     )
-    self_judge = switch("no warning where a model judges its own trials")
+    self_judge = switch("do not warn if a model judges its own trials")
     split = Option(
         "which tasks: dev, held_out or all (default: dev)", choice("SPLIT", "dev", "held_out", "all"), "dev"
     )
     sample = count("run N tasks of each bucket, drawn with --agent-seed")
     only = Option(
-        "run only trials that ended so in the latest run, as in missed,errored; missed@RUN names another run",
+        "run only trials with these endings in the latest run, as in missed,errored; missed@RUN: of that run",
         ValueType("ENDINGS", text, "endings, as in missed,errored"),
         "",
     )
     shard = Option(
-        "run part I of N, for a machine each, as in 2/4; agenteval merge joins the runs "
+        "run part I of N, each on its own machine, as in 2/4; agenteval merge joins the runs "
         "(docs/guides/clusters.md)",
         ValueType("I/N", shard, "a part of several, as in 2/4: the second of four"),
         None,
     )
     audit = switch(
-        "check tasks and graders: the reference solution must score 1.0; doing nothing and spoilt "
-        "references must miss; also -m agenteval_audit"
+        "check tasks and graders: the reference solution must score 1.0; doing nothing and "
+        "planted mistakes must miss; also -m agenteval_audit"
     )
     max_steps = count("limit on a trial's model replies; overrides the task's")
     timeout = Option("limit on a trial's seconds; overrides the task's", SECONDS, None)
@@ -193,8 +193,8 @@ class Settings(OptionValues):
         "off",
     )
     live = Option(
-        "send what agents request by themselves, without recording it; otherwise it is replayed like tools "
-        "(suite.yaml: live). Requests to this machine need no option, unless a recording mode is set to none",
+        "send the agent's own requests, without recording them (suite.yaml: live); by default they are "
+        "replayed like tools. Requests to this machine need no option, unless a recording mode is none",
         SWITCH,
         None,
     )

@@ -48,7 +48,7 @@ def add_common_arguments(parser: argparse.ArgumentParser, target: str) -> None:
         "--mode",
         choices=("default", "upstream"),
         default="default",
-        help="how the tasks' graders count: what the benchmark documents, or what its code does",
+        help="grade as the benchmark's docs say (default), or as its code does (upstream)",
     )
     parser.add_argument("--force", action="store_true", help="write over what was imported there before")
 

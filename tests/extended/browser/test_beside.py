@@ -199,7 +199,7 @@ def test_a_walk_begins_at_what_is_in_sight(visit: Open, parted: Path) -> None:
     seen = visit(parted, address("many"))
     seen.until(READY)
     seen.until("document.querySelectorAll('#conversation .stop').length >= 60")
-    assert seen.page.get_by_role("button", name="100 more steps not the same: show").count() == 1
+    assert seen.page.get_by_role("button", name="Show 100 more steps that differ").count() == 1
     seen.get("void document.querySelector('[data-stop=\"40\"]').scrollIntoView()")
     seen.press("n")
     assert int(seen.get("document.activeElement.dataset.stop")) in (40, 41)

@@ -185,7 +185,7 @@ def test_enter_searches_transcripts_and_escape_leaves_the_box_as_it_is(visit: Op
 def test_a_baseline_is_counted_as_not_searched(visit: Open, base: Path) -> None:
     """Who finds nothing is told how many trials have no transcript."""
     seen = visit(base, viewport=TALL)
-    assert "48 trials without a transcript here" in found(seen, "order")
+    assert "48 trials without a stored transcript" in found(seen, "order")
 
 
 def test_a_search_shows_how_far_it_is_and_can_be_stopped(visit: Open, large: Path) -> None:

@@ -89,7 +89,7 @@ def test_a_file_that_is_cut_off_says_what_it_lacks(visit: Open, compared: Path, 
     whole, cut = compared.read_bytes(), tmp_path / "cut.html"
     cut.write_bytes(whole[: whole.index(b"application/json") + 1_000])
     seen = visit(cut, java_script_enabled=False)
-    note = "Tasks and trials stand here where scripts are allowed and the file is whole."
+    note = "Tasks and trials appear here if your browser runs scripts and the file is complete."
     assert seen.page.locator("main").inner_text().startswith(note)
     assert seen.page.locator(".fallback tbody tr").count() == 7
     last_row = max(Page(compared).index["trials"], key=lambda row: row["chunk"])

@@ -85,7 +85,7 @@ def test_any_side_is_taken_as_the_old_one(visit: Open, three: Path) -> None:
     bucket = "document.querySelector('.block.bucket').innerText"
     assert "old" in seen.get(bucket).split("slow")[1]
     seen.page.get_by_role("button", name="column fast").click()
-    seen.page.get_by_role("menuitem", name="take as old").click()
+    seen.page.get_by_role("menuitem", name="compare others with it").click()
     assert seen.get("location.hash") == "#/"
     assert seen.get(says)[0] == "old"
 
@@ -119,7 +119,7 @@ def test_the_menu_of_a_column_works_by_keys(visit: Open, three: Path) -> None:
     focused = "document.activeElement.innerText"
     assert seen.get(focused) == "lowest score first"
     seen.press("ArrowDown", "ArrowDown")
-    assert seen.get(focused) == "take as old"
+    assert seen.get(focused) == "compare others with it"
     seen.press("Escape")
     assert seen.get("document.activeElement.getAttribute('aria-label')") == "column mid"
     assert seen.count("[role=menuitem]") == 0
@@ -131,7 +131,7 @@ def test_two_chosen_trials_stand_beside_each_other(visit: Open, three: Path, way
     seen = visit(three, "#/?sort=task&q=delivery_00", viewport=TALL)
     first, *_, last = seen.page.locator(".row.task .cell").all()
     if way == "button":
-        seen.page.get_by_role("button", name="choose two").click()
+        seen.page.get_by_role("button", name="compare two trials").click()
     for cell in (last, first):
         if way == "x":
             cell.focus()

@@ -135,7 +135,7 @@ def test_without_a_judge_it_is_undecided() -> None:
         grade_of(JudgeGrader(EVERYTHING), evidence()),
         run(JudgeGrader(EVERYTHING).grade(evidence())),
     ):
-        assert (grade.score, grade.rationale) == (None, "no judge: --agent-judge=MODEL decides it")
+        assert (grade.score, grade.rationale) == (None, "no judge: add --agent-judge=MODEL")
         assert grade.undecided == "no_judge"
 
 

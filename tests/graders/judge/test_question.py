@@ -87,7 +87,7 @@ graders: [{name: judge, config: {rubric: RUBRIC}}]
     result = run_pytest(pytester, "evals")
     result.stdout.fnmatch_lines(
         [
-            "*no judge: --agent-judge=MODEL decides it*",
+            "*no judge: add --agent-judge=MODEL*",
             "next: pytest evals --agent-regrade=* --agent-judge=MODEL*",
         ]
     )

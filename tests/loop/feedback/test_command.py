@@ -57,7 +57,7 @@ def test_a_log_of_improve_tells_what_was_tried(capsys: pytest.CaptureFixture[str
 
     assert main(["feedback", "--log", "log.json"]) == 0
     told = capsys.readouterr().out
-    assert "### Round 1: `discarded: nothing rose`\n\nTried: `shortened it`\nCame of it: `x fell`" in told
+    assert "### Round 1: `discarded: nothing rose`\n\nTried: `shortened it`\nResult: `x fell`" in told
     assert "| + Be brief." in told
     assert "needle" not in told
 

@@ -108,7 +108,7 @@ def test_a_passing_trial_of_a_failing_task_is_shown_before_others(tmp_path: Path
     shown = made.buckets[0].passing
     assert shown
     assert (names([shown]), shown.first_wrong) == (["b1"], None)
-    assert "Passing, and has to stay so: `s/b[rules-1]` PASSED 1.00" in text
+    assert "Passing, and must keep passing: `s/b[rules-1]` PASSED 1.00" in text
 
 
 def test_errored_trials_are_counted_apart_and_never_shown(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_errored_trials_are_counted_apart_and_never_shown(tmp_path: Path) -> Non
     made, text = feedback_on(tmp_path, failing("a"), broken, passing("c"))
 
     assert (made.buckets[0].trials, made.buckets[0].score) == (2, 0.5)
-    assert "1 trial errored (1 provider): in no figure" in text
+    assert "1 trial errored (1 provider): not counted in any figure" in text
     assert "`s/b[rules-1]`" in text
     assert "503" not in text
 
@@ -138,7 +138,7 @@ def test_a_grader_leaves_the_trials_that_it_did_not_pass(tmp_path: Path) -> None
     assert (names(made.buckets[0].failing), made.buckets[0].trials) == (["b1"], 2)
     assert made.buckets[0].rule.startswith("other: ")
     _, none = feedback_on(tmp_path, failing("b", grades=grades), grader="g")
-    assert "No trial failed by `g`, the grader that was asked for." in none
+    assert "No trial failed by `g`, the grader that you chose." in none
     with pytest.raises(UsageMistake, match="has no grader 'g2'; it has g, other"):
         feedback_on(tmp_path, failing("a"), failing("b", grades=grades), grader="g2")
 
@@ -222,7 +222,7 @@ CASES: dict[str, Case] = {
         1,
         'has fetch({"q":"gold"})',
     ),
-    "mended": (MENDED, None, "nothing", None, "the recording does not show"),
+    "mended": (MENDED, None, "nothing", None, "the transcript does not show"),
     "stopped": (failing("a", calls=[LOOK]), ANOTHER, "passing trial", 2, "the trial ended after call 1"),
     "parted": (failing("a", calls=[WRITE]), LOOKED, "passing trial", 1, PASSED),
     "no call": (failing("a"), reference("look"), "reference", None, NO_CALL),
@@ -268,7 +268,7 @@ def test_a_trial_is_told_in_order_and_each_call_is_cut(tmp_path: Path) -> None:
     _, text = feedback_on(tmp_path, this)
 
     parts = [
-        "input\n| Put it away.\nfirst decision that went wrong (found by: nothing)",
+        "input\n| Put it away.\nfirst decision that went wrong (unknown)",
         "failed checks\n| g 0.00: it is right | expected right | found wrong",
         "judges' reasons\n| claude on quality (tone 0.00): It only repeats the note.",
         "calls in order\n| 1. write(",
@@ -300,7 +300,7 @@ def test_a_bucket_has_its_rule_in_one_sentence_of_the_grader_that_failed_most(tm
     made, text = feedback_on(tmp_path, failing("a", grades=(once, often)), failing("b", grades=(often,)))
 
     assert made.buckets[0].rule == "often: is it well?"
-    assert "The rule, as the grader has it that failed most: `often: is it well?`" in text
+    assert "The rule of the grader that failed most: `often: is it well?`" in text
 
 
 def test_graders_that_ask_the_same_stand_together(tmp_path: Path) -> None:

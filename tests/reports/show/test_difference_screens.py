@@ -140,7 +140,7 @@ def test_files_changed_differently_are_compared_and_others_counted() -> None:
     assert texts[0] == "~   a.md  changed differently"
     assert texts[texts.index("-   b.md  not changed") + 1] == "+   b.md  modified"
     assert "      +- [-green-]{+black+} tea" in texts
-    assert texts[-1] == "  1 file changed alike"
+    assert texts[-1] == "  1 file with the same changes"
 
 
 @pytest.mark.parametrize("length", [25_000, 10_000_000])

@@ -115,10 +115,10 @@ def test_equal_trials_differ_in_nothing() -> None:
 
     older = trial_view(replace(TRIAL, digests=replace(TRIAL.digests, sent={"1": "x"})))
     of_older = [line.text for line in difference_lines(older, view, (PLACE, PLACE), Detail(100))]
-    assert "  differs: nothing in task, prompts, settings, tools or code" in of_older, (
+    assert "  No difference found in task, prompts, settings, tools or code." in of_older, (
         "what was sent is unknown of one side"
     )
-    assert "differs: nothing in task, prompts, settings, tools or code" in lines
+    assert "No difference found in task, prompts, settings, tools or code." in lines
     assert "4 grades unchanged" in lines
     assert "… 4 messages, 3 calls the same" in lines
     assert PAINT not in "".join(lines)

@@ -244,7 +244,7 @@ OPTIONS = (
     ReportOption(
         "--weights",
         "PART=N,...",
-        "what parts weigh in the Korean benchmark's composite "
+        "weights of the parts of the Korean benchmark's composite "
         "(default: basic=0.4,robustness=0.2,efficiency=0.25,context=0.15)",
         read_weights,
     ),

@@ -60,7 +60,7 @@ class ScriptedChat:
     async def ask(self, messages: Sequence[ChatMessage], **_: Any) -> Reply:
         """Give the next entry; raises ScriptEnded beyond the last, NothingToActOut without a script."""
         if not self._script:
-            raise NothingToActOut(f"nothing to act out: add `script` to {self._file}")
+            raise NothingToActOut(f"the task has no script: add `script` to {self._file}")
         self._asks += 1
         if self._asks > len(self._script):
             entries = "1 entry" if len(self._script) == 1 else f"{len(self._script)} entries"
@@ -92,7 +92,9 @@ class OracleChat:
     async def ask(self, messages: Sequence[ChatMessage], **_: Any) -> Reply:
         """Give the next turn; raises NothingToActOut without one, or if a reference leads nowhere."""
         if not self._turns:
-            raise NothingToActOut(f"nothing to act out: add `reference_solution.turns` to {self._file}")
+            raise NothingToActOut(
+                f"the task has no reference turns: add `reference_solution.turns` to {self._file}"
+            )
         self._asks += 1
         if self._asks > len(self._turns):
             return Reply(text=self._turns[-1].get("text") or "")

@@ -216,7 +216,7 @@ def verbatim_paste(solution: ReferenceTurns) -> Iterator[Spoilt]:
         if is_prose(text) and text.strip() not in question:
             changes[spot] = with_spans(text, spans, [f"{question}\n", *[""] * (len(spans) - 1)])
     if changes:
-        yield _spoilt_by(solution, "the question itself in the place of each text", changes)
+        yield _spoilt_by(solution, "each text is replaced by the question", changes)
 
 
 def answer_everything(solution: ReferenceTurns) -> Iterator[Spoilt]:
@@ -224,12 +224,12 @@ def answer_everything(solution: ReferenceTurns) -> Iterator[Spoilt]:
     texts = [each for each in solution.texts if is_prose(each[1])]
     if solution.has_answer:
         spot = ValuePlace(len(solution.turns) - 1, None)
-        yield _spoilt_by(solution, "all that was given and found as the answer", {spot: EVERYTHING})
+        yield _spoilt_by(solution, "the answer is all that the agent was given and found", {spot: EVERYTHING})
     elif texts:
         spot, text, spans = texts[0]
         end = spans[-1][1]
         changed = f"{text[:end]}\n{EVERYTHING}\n{text[end:]}"
-        yield _spoilt_by(solution, "all that was given and found written too", {spot: changed})
+        yield _spoilt_by(solution, "all that it was given and found is written too", {spot: changed})
 
 
 def _spoilt_by(solution: ReferenceTurns, done: str, changes: Mapping[ValuePlace, Any]) -> Spoilt:

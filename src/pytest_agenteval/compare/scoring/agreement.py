@@ -73,7 +73,7 @@ def _sides(pairs: Sequence[Pair]) -> tuple[list[float], list[float]]:
     labels, scores = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     for side, what in ((labels, "label"), (scores, "score")):
         if min(side) == max(side):
-            raise UndefinedStatistic(f"every {what} is {side[0]:g}: there is nothing to go up and down with")
+            raise UndefinedStatistic(f"every {what} is {side[0]:g}, so it is not defined")
     return labels, scores
 
 

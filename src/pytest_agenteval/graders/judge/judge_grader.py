@@ -168,7 +168,7 @@ class WithJudges:
 
 def no_judge_grade(grader: str) -> Grade:
     """Give the undecided grade of a grader without a judge."""
-    rationale = "no judge: --agent-judge=MODEL decides it"
+    rationale = "no judge: add --agent-judge=MODEL"
     return Grade(grader, None, rationale, undecided="no_judge")
 
 

@@ -310,7 +310,8 @@ def _trial_lines(trial: TrialFeedback) -> Iterator[str]:
     given = [section for section in trial.sections if section.kind in ("input", "comment")]
     yield from (line for section in given for line in _section_lines(section))
     if wrong := trial.first_wrong:
-        yield f"first decision that went wrong (found by: {wrong.basis})"
+        basis = "unknown" if wrong.basis == "nothing" else f"found by: {wrong.basis}"
+        yield f"first decision that went wrong ({basis})"
         yield from (DATA_MARK + line for line in _lines(wrong.text))
     others = [section for section in trial.sections if section not in given]
     yield from (line for section in others for line in _section_lines(section))

@@ -80,8 +80,8 @@ RULES = (
     "Change prompt files only: no grader, no task, no fixture; code only if you are asked to.",
     "Do not repeat a change that failed in an earlier round.",
     "Where the prompt is not the reason (a tool that is down, a task or a grader that is wrong), change "
-    "nothing for it and say so. `not_recorded` and `bad_arguments` are no broken tool: the agent sent what "
-    "no recording, or no schema, knows.",
+    "nothing for it and say so. `not_recorded` and `bad_arguments` do not mean a broken tool: the agent sent "
+    "arguments that no recording has, or that break the tool's schema.",
 )
 
 

@@ -228,7 +228,7 @@ def first_wrong(
             return FirstWrong("check", f"the answer, by {one_line(grader, 60)}: not met: {claim}")
     if view.limit:
         return FirstWrong("limit", f"a limit was reached: {one_line(view.limit, 80)}")
-    unknown = "the recording does not show which decision it was: compare the failed checks with the calls"
+    unknown = "the transcript does not show it: compare the failed checks with the calls"
     return FirstWrong("nothing", unknown)
 
 

@@ -66,7 +66,7 @@ def test_the_best_composite_comes_first_and_none_last(runs: list[Run]) -> None:
 
     assert [row.view.model for row in leaderboard.standings] == [LONG.name, "gpt", "none"]
     assert [row.value for row in leaderboard.standings] == [0.75, 0.5, None]
-    assert "  none: no composite, nothing is decided in level L6" in text(leaderboard)
+    assert "  none: no composite, no grade is decided in level L6" in text(leaderboard)
 
 
 def test_errored_and_planned_trials_are_counted_beside_every_figure(runs: list[Run]) -> None:

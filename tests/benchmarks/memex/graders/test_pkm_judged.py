@@ -120,7 +120,7 @@ def test_without_a_judge_it_says_what_decides(grader: Any) -> None:
     evidence = trial({"Bread.md": LOG}, {"Bread.md": LONGER}, calls=[insight()])
 
     for grade in (run(grader.grade(evidence)), grade_of(grader, evidence)):
-        assert (grade.score, grade.rationale) == (None, "no judge: --agent-judge=MODEL decides it")
+        assert (grade.score, grade.rationale) == (None, "no judge: add --agent-judge=MODEL")
         assert grade.undecided == "no_judge"
 
 

@@ -151,7 +151,7 @@ function FilePair({pair, old, now}) {
 
 function EventLine({events}) {
   const kind = (event) => plain(event.kind).replaceAll('_', ' ');
-  const words = (event) => (event.old !== event.new ? html`<b>${kind(event)} ${count(event.old)} → ${count(event.new)}</b>` : `${count(event.new)} ${kind(event)}${event.is_same ? ' as before' : ', of other words'}`);
+  const words = (event) => (event.old !== event.new ? html`<b>${kind(event)} ${count(event.old)} → ${count(event.new)}</b>` : `${count(event.new)} ${kind(event)}${event.is_same ? ' as before' : ', with other text'}`);
   return html`<p class="event-line">${events.map((event, at) => html`${at > 0 && ' · '}<span class=${changedEvent(event) ? '' : 'dim'}>${words(event)}</span>`)}</p>`;
 }
 
@@ -165,7 +165,7 @@ function Took({places}) {
 }
 
 function Summary({found, places}) {
-  const what = found.made_of.length ? html`differs: <b>${found.made_of.join(', ')}</b>` : 'no difference in task, prompts, settings, tools or code';
+  const what = found.made_of.length ? html`changed: <b>${found.made_of.join(', ')}</b>` : 'no difference in task, prompts, settings, tools or code';
   return html`<div class="two reasons">${places.map((place) => html`<p class="dim">${oneLine(TRIALS[place].reason, 180) || 'all checks passed'}</p>`)}</div>
     <p class="made dim">${what}<${Took} places=${places} /></p>`;
 }
@@ -264,7 +264,7 @@ class Beside extends Component {
     }
     const left = rows.length - at;
     this.drawn = at;
-    return html`${parts}${left > 0 && at >= this.state.rows && html`<button class="more" onClick=${() => this.setState({rows: this.state.rows + MORE_ROWS})}>${plural(left, 'more step')} not the same: show</button>`}`;
+    return html`${parts}${left > 0 && at >= this.state.rows && html`<button class="more" onClick=${() => this.setState({rows: this.state.rows + MORE_ROWS})}>Show ${plural(left, 'more step')} that differ${left === 1 ? 's' : ''}</button>`}`;
   }
 
   render({sides}) {
@@ -281,7 +281,7 @@ class Beside extends Component {
       ${found.stretches.length > 0 && html`<${Section} id="conversation" title="Conversation">${this.conversation(found.grades.length, titles)}<//>`}
       ${found.has_answer && html`<${Section} id="answer" title="Answer"><${Stop} at=${next()} total=${total} words="the answers"><${Texts} difference=${this.texts('answer', () => compareTexts(old.answer, now.answer))} /><//><//>`}
       ${found.has_state && html`<${Section} id="state" title="End state"><${Stop} at=${next()} total=${total} words="the end state"><${Texts} difference=${this.texts('state', () => compareTexts(valueText(old.state), valueText(now.state)))} mono /><//><//>`}
-      ${(found.files.length > 0 || found.same_files > 0) && html`<${Section} id="workspace" title="Workspace" note=${found.same_files > 0 && `${plural(found.same_files, 'file')} changed alike`}>
+      ${(found.files.length > 0 || found.same_files > 0) && html`<${Section} id="workspace" title="Workspace" note=${found.same_files > 0 && `${plural(found.same_files, 'file')} with the same changes`}>
         ${found.files.map((pair) => html`<${Stop} kind="row" at=${next()} total=${total} words=${`the file ${plain(pair.path)}`}><${FilePair} pair=${pair} old=${old} now=${now} /><//>`)}<//>`}
       ${found.events.length > 0 && html`<${Section} id="events" title="Events">${found.events.some(changedEvent)
         ? html`<${Stop} at=${next()} total=${total} words="events"><${EventLine} events=${found.events} /><//>` : html`<${EventLine} events=${found.events} />`}<//>`}

@@ -77,7 +77,7 @@ async function chunkElement(number) {
 async function chunkText(number) {
   const element = await chunkElement(number);
   if (!element) throw new Error('its part of the file is missing: was the file copied as a whole?');
-  if (!self.DecompressionStream) throw new Error('this browser is too old: Chrome 80, Firefox 113 and Safari 16.4 can');
+  if (!self.DecompressionStream) throw new Error('this browser is too old: use Chrome 80, Firefox 113, Safari 16.4 or later');
   try {
     const signs = atob(element.textContent), bytes = new Uint8Array(signs.length);
     for (let at = 0; at < signs.length; at += 1) bytes[at] = signs.charCodeAt(at);

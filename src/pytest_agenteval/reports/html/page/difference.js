@@ -296,7 +296,7 @@ function stepParts({message, call}) {
   if (call === null) return [['', message.content]];
   const parts = call.raw_args !== null ? [['arguments', call.raw_args]] : Object.entries(call.args).map(([name, value]) => [name, valueText(value)]);
   if (call.error) parts.push([ERROR_LABEL, `${call.error.type}: ${call.error.message}`]);
-  else if (call.result === null) parts.push([RESULT_LABEL, call.executed ? 'nothing' : 'not carried out']);
+  else if (call.result === null) parts.push([RESULT_LABEL, call.executed ? 'nothing' : 'not executed']);
   if (call.result !== null) parts.push([RESULT_LABEL, valueText(call.result)]);
   if (call.reply) parts.push([REPLY_LABEL, call.reply]);
   return parts;

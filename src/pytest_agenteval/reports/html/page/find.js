@@ -98,13 +98,13 @@ async function search(text, again = false) {
 function SearchState({query}) {
   if (!query.text) return null;
   const {done, places, running, unread} = Search, all = searchable(), missing = TRIALS.length - all;
-  const lacks = [unread && `${count(unread)} could not be read`, missing && `${plural(missing, 'trial')} without a transcript here`].filter(Boolean).join(', ');
+  const lacks = [unread && `${count(unread)} could not be read`, missing && `${plural(missing, 'trial')} without a stored transcript`].filter(Boolean).join(', ');
   return html`<div class="searching" role="status">
     ${running && html`<progress max=${all} value=${done} aria-label="transcripts searched"></progress>`}
     <span>${plural(places.size, 'trial')} with ${phrasesOf(query.text).map((phrase, at) => html`${at > 0 && ' and '}<b>${plain(phrase)}</b>`)}
       <span class="dim"> ${done < all ? `in ${count(done)} of ${plural(all, 'transcript')}` : `in ${plural(all, 'transcript')}`}${lacks && `, ${lacks}`}</span></span>
     ${running ? html`<button onClick=${() => Search.stop()}>Stop</button>`
-      : done < all && html`<button onClick=${() => { search(query.text, true); draw(); }}>Go on</button>`}</div>`;
+      : done < all && html`<button onClick=${() => { search(query.text, true); draw(); }}>Continue</button>`}</div>`;
 }
 
 // ---- what one types may be the name of a tool, a grader, a side: then it is one click
@@ -171,8 +171,8 @@ class AddFilter extends Component {
           return html`<button key=${value} aria-pressed=${chosen.includes(value)} onClick=${() => goto(facetQuery(query, name, toggled(chosen, value)), false)}>
             <span class="value">${oneLine(facetText(name, value), 120)}</span> <span class="dim">${plural(tasks, 'task')}</span></button>`;
         })}
-        ${!text && counts.length > MOST_VALUES && html`<p class="dim">${count(counts.length - MOST_VALUES)} more: type</p>`}</div>`)}
-        ${!groups.length && html`<p class="dim">No filter has this name.</p>`}</div>
+        ${!text && counts.length > MOST_VALUES && html`<p class="dim">${count(counts.length - MOST_VALUES)} more: type to find them</p>`}</div>`)}
+        ${!groups.length && html`<p class="dim">No filter matches.</p>`}</div>
     </div>`;
   }
 
@@ -223,7 +223,7 @@ function Toolbar({query, tasks}) {
         ${[...ordersNow(), ...(ORDERS[key] ? [] : [key])].map((name) => html`<option value=${name} selected=${name === key}>${orderOf(name).words}</option>`)}
       </select></label>
     <label class="choice"><input type="checkbox" checked=${query.group} onChange=${() => goto({...query, group: !query.group})} /> by bucket</label>
-    <button class="plain" aria-pressed=${view.choosing} title="Choose two trials: they are put beside each other" onClick=${() => startChoosing(!view.choosing)}>choose two</button>
+    <button class="plain" aria-pressed=${view.choosing} title="Choose two trials to see them side by side" onClick=${() => startChoosing(!view.choosing)}>compare two trials</button>
     <p class="status" role="status">${rows === all ? plural(rows, 'task') : `${count(rows)} of ${plural(all, 'task')}`}</p>
     <${KeysButton} />
     <${Offers} query=${query} /><${Pills} query=${query} /><${SearchState} query=${query} />

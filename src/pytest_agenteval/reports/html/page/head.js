@@ -50,7 +50,7 @@ const FIGURES = [
   ['time', 'agents’ time', 'the time of all agents added up: more than the wall time when trials run in parallel', ...figureColumn('seconds', duration)],
   ['tokens', 'tokens', 'input and output of all attempts', ...figureColumn('tokens', count)],
   ['cost', 'cost', 'of all attempts', ...figureColumn('usd', money)],
-  ['turn', 'a turn', 'time of a model reply: median and 95th percentile', turnTimes, ({p50}) => p50],
+  ['turn', 'turn time', 'time of a model reply: median and 95th percentile', turnTimes, ({p50}) => p50],
 ];
 
 // By how much a figure is larger or smaller, as the terminal has it: in percent, or how many times as large.
@@ -132,7 +132,7 @@ function HeadRuns() {
 function Warnings() {
   const runs = isPair() && RUNS.length === 2 ? [RUNS[SIDES[newSide()].run]] : RUNS;
   return html`${runs.flatMap((run) => run.warnings.map((warning) => html`<p class="warning" key=${warning}>${runs.length > 1 && `${plain(run.name)}: `}${plain(warning)}</p>`))}
-    ${OLD !== null && goingOn().length > 0 && html`<p class="dim">The run is still going. A verdict that you stop at now is wrong more often than one at the end.</p>`}
+    ${OLD !== null && goingOn().length > 0 && html`<p class="dim">The run is still going. Wait for its end: a verdict of an unfinished run is wrong more often.</p>`}
     ${INDEX.left_out && html`<p class="warning">${plain(INDEX.left_out)}</p>`}`;
 }
 
@@ -148,7 +148,7 @@ function Basis() {
   const others = sideNumbers().map(comparisonWith).filter((each) => each?.basis);
   if (!others.length) return null;
   const text = [INDEX.verdicts.map(plain).join('\n'), ...others.map(({new: side, basis}) => (isPair() ? plain(basis) : `${plain(SIDES[OLD].label)} -> ${plain(SIDES[side].label)}\n${plain(basis)}`))].filter(Boolean).join('\n\n');
-  return html`<details class="rests-on"><summary>what the verdict rests on</summary><pre tabindex="0">${text}</pre></details>`;
+  return html`<details class="rests-on"><summary>details of the verdict</summary><pre tabindex="0">${text}</pre></details>`;
 }
 
 // Drawn while they are open, as they are at first where three sides or more of one suite have to be told apart:

@@ -188,7 +188,7 @@ class ScoreAgainst extends Component {
   render({sides}, {chosen}) {
     const offered = Object.keys(MEASURES).filter((key) => sides.some((side) => whollyKnown(side, key) > 0));
     const scored = sides.filter(({score}) => score !== null), unscored = sides.filter(({score}) => score === null);
-    if (!scored.length || !offered.length) return html`<p class="dim">${scored.length ? 'Cost, tokens and time are 0 or unknown: there is nothing to set scores against.' : 'No side has a score.'}</p>`;
+    if (!scored.length || !offered.length) return html`<p class="dim">${scored.length ? 'Cost, tokens and time are 0 or unknown, so there is nothing to plot scores against.' : 'No side has a score.'}</p>`;
     // Tokens where the cost of some side is unknown, for one does not choose what one cannot see.
     const whole = offered.filter((key) => sides.every((side) => whollyKnown(side, key) !== null)), first = whole.find((key) => key !== 'seconds') ?? whole[0] ?? offered[0];
     const key = offered.includes(chosen) ? chosen : first, measure = MEASURES[key];
@@ -198,14 +198,14 @@ class ScoreAgainst extends Component {
     const points = known.map((side) => ({...side, x: each ? side[key] / trialsOf(side) : side[key]})), efficient = efficientOf(points);
     const several = new Set(efficient.map(({x, score}) => `${x} ${score}`)).size > 1, unpriced = sides.filter((side) => whollyKnown(side, 'usd') === null);
     const words = (point) => html`<b>${point.name}</b> score ${figure(point.score)}${point.mark}${point.low !== null && ` (${interval(point.low, point.high)})`}, ${measure.text(point.x)}
-      ${each && html` a trial, ${measure.text(point[key])} for ${plural(trialsOf(point), 'trial')}`}${several && efficient.includes(point) && ': no side scores higher for less'}`;
+      ${each && html` a trial, ${measure.text(point[key])} for ${plural(trialsOf(point), 'trial')}`}${several && efficient.includes(point) && ', on the Pareto frontier'}`;
     return html`<figure class="figure score-against">
       <figcaption><b>Score against ${title}</b>
         <span class="switch" role="group" aria-label="against">${offered.map((other) => html`<button aria-pressed=${other === key} onClick=${() => this.setState({chosen: other})}>${MEASURES[other].words}</button>`)}</span></figcaption>
       ${key === 'tokens' && unpriced.length > 0 && html`<p class="note">The cost of ${unpriced.length === sides.length ? 'every side' : namesOf(unpriced)} is unknown, so tokens are shown.</p>`}
       ${points.length > 0 && html`<${Picture} label=${`Score against ${title}: ${points.map(({label, score, x}) => `${label} ${figure(score)} at ${measure.text(x)}`).join('; ')}`}
         marks=${points.map(words)} draw=${(width, at) => drawScores(points, efficient, measure, title, width, at)}
-        hint=${several ? 'On the light line no side scores higher for less. Scores are estimates: their bars may overlap.' : points.length > efficient.length ? `${namesOf(efficient)}: no side scores higher, and none takes less.` : ''} />`}
+        hint=${several ? 'The light line is the Pareto frontier. Scores are estimates: their bars may overlap.' : points.length > efficient.length ? `${namesOf(efficient)}: no side scores higher, and none takes less.` : ''} />`}
       ${unknown.length > 0 && html`<p class="note">${title} unknown: ${unknown.map((side, number) => html`${number ? ', ' : ''}<b>${side.label}</b> ${figure(side.score)}${side[key] > 0 && ` (${measuredText(key, side)})`}`)}</p>`}
       ${unscored.length > 0 && html`<p class="note">no score: ${namesOf(unscored)}</p>`}
       <${FigureTable} caption=${`score against ${title}`} heads=${['side', 'score', '95 %', ...offered.map((other) => MEASURES[other].words), 'trials']}
@@ -356,7 +356,7 @@ function Waterfall({trial}) {
   const busy = (some, what, many) => some.length > 0 && html`<span><b>${what}</b> ${duration(lasted(covered(some)))} in ${many}</span>`;
   return html`<${Fold} kind="waterfall" title=${html`Course: <span class="dim">${head}</span>`}>
     <figure class="figure course">
-      <${Picture} label=${`Course of the trial: ${head}`} draw=${(width, at) => drawCourse(course, width, at)}
+      <${Picture} label=${`Timeline of the trial: ${head}`} draw=${(width, at) => drawCourse(course, width, at)}
         marks=${steps.map(({words, from, to}) => html`<b>${words}</b> ${duration(to - from)}, from ${duration(from)} on`)} hint="Seconds since the trial began, waiting included. Point at a bar, or go from bar to bar with the arrow keys." />
       <p class="sums">${busy(replies, 'model', repliesText(replies.length))}
         ${busy(tools, 'tools', `${plural(tools.length, 'call')}${toolRows > 1 ? `, up to ${toolRows} at once` : ''}`)}

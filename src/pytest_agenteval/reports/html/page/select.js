@@ -77,7 +77,7 @@ const ORDERS = {
   score: {words: 'lowest score', value: (task, sides) => least(knownScores(task, sides)), way: 1},
   task: {words: 'task', value: (task) => task.task, way: 1},
   bucket: {words: 'bucket', value: (task) => `${task.label}\n${task.bucket}`, way: 1},
-  repetitions: {words: 'least steady', value: repetitionSpread, way: -1, column: 'Range', text: figure},
+  repetitions: {words: 'most flaky', value: repetitionSpread, way: -1, column: 'Range', text: figure},
   tokens: {words: 'most tokens', value: total('tokens'), way: -1, column: 'Tokens', text: short},
   cost: {words: 'highest cost', value: total('usd'), way: -1, column: 'Cost', text: money},
   time: {words: 'longest', value: total('seconds'), way: -1, column: 'Time', text: duration},

@@ -71,7 +71,7 @@ function TableHead({query, layout}) {
     const {label} = SIDES[side], key = `side:${label}`;
     return html`<${Menu} label=${`column ${plain(label)}`} items=${[
       ['lowest score first', () => goto({...query, sort: key})], ['highest score first', () => goto({...query, sort: `-${key}`})],
-      ...(side === OLD || !canBeOld(side) ? [] : [['take as old', () => goto({...query, old: side === INDEX.old ? '' : label})]]),
+      ...(side === OLD || !canBeOld(side) ? [] : [['compare others with it', () => goto({...query, old: side === INDEX.old ? '' : label})]]),
       ...(sides.length > 1 ? [['hide', () => goto({...query, hide: [...query.hide, label]})]] : [])]} />`;
   };
   const columns = matrix

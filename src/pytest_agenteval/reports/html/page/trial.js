@@ -77,7 +77,7 @@ function Reason({trial}) {
   const folds = [[undecided, 'undecided'], [passed, 'passed']].filter(([grades]) => grades.length);
   return html`<${Section} id="reason" title="Why">
     ${trial.reason && html`<p class="lead ${trial.ending}">${plain(trial.reason)}</p>`}
-    ${trial.limit && html`<p class="warning">The trial's own limit ran out: ${plain(trial.limit)}.</p>`}
+    ${trial.limit && html`<p class="warning">The trial reached its limit: ${plain(trial.limit)}.</p>`}
     ${trial.message && trial.ending === 'errored' && html`<${Text} value=${trial.message} kind="error" />`}
     ${trial.traceback && html`<${Fold} title="Traceback"><${Text} value=${trial.traceback} /><//>`}
     ${open.map((grade) => html`<${Grade} grade=${grade} />`)}
@@ -89,15 +89,15 @@ function Reason({trial}) {
 
 // ---- the conversation
 
-const TAPES = {__proto__: null, hit: ['played', 'dim'], live: ['live', 'accent'], miss: ['not recorded', 'bad']};
+const TAPES = {__proto__: null, hit: ['replayed', 'dim'], live: ['live', 'accent'], miss: ['not recorded', 'bad']};
 
 function Call({call}) {
   const args = call.raw_args ?? Object.values(call.args ?? {}).map((value) => oneLine(value, 60)).join(', ');
   const [tape, kind] = TAPES[call.tape] ?? [];
   return html`<details class="call ${call.error ? 'bad' : ''}"><summary>
       <span class="tool">${plain(call.tool)}</span><span class="args">(${oneLine(args, 120)})</span>
-      <span class="result">${call.error ? html`<b class="bad">${oneLine(call.error.type, 60)}</b> ${oneLine(call.error.message, 120)}` : oneLine(call.result, 160) || (call.executed ? 'nothing' : 'not carried out')}</span>
-      ${tape && html`<span class="tape ${kind}">${tape}</span>`}${call.by === 'seed' && html`<span class="tape dim">given</span>`}
+      <span class="result">${call.error ? html`<b class="bad">${oneLine(call.error.type, 60)}</b> ${oneLine(call.error.message, 120)}` : oneLine(call.result, 160) || (call.executed ? 'nothing' : 'not executed')}</span>
+      ${tape && html`<span class="tape ${kind}">${tape}</span>`}${call.by === 'seed' && html`<span class="tape dim">from the task</span>`}
       <span class="dim time">${duration(call.ended - call.started)}</span></summary>
     <div class="inside">
       <h4>Arguments${call.raw_args !== null && ', not JSON'}</h4>${call.raw_args === null ? html`<${Json} value=${call.args} />` : html`<${Text} value=${call.raw_args} />`}
@@ -109,7 +109,7 @@ function Call({call}) {
 
 function Message({message}) {
   const {role, content, calls, reasoning, usage, seconds, seeded, turn} = message, body = plain(content);
-  const facts = [seeded && 'given', role === 'assistant' && turn > 0 && `turn ${turn}`, usage && (usage.input_tokens === null ? 'tokens unknown' : `${short(usage.input_tokens)} in, ${short(usage.output_tokens)} out`),
+  const facts = [seeded && 'from the task', role === 'assistant' && turn > 0 && `turn ${turn}`, usage && (usage.input_tokens === null ? 'tokens unknown' : `${short(usage.input_tokens)} in, ${short(usage.output_tokens)} out`),
     seconds !== null && duration(seconds)].filter(Boolean).join(' · ');
   if (role === 'system') {
     return html`<${Fold} kind="message system" title=${html`<b class="role">system</b> <span class="dim preview">${oneLine(body, 140)}</span> <span class="dim">${size(body.length)}</span>`}>
@@ -119,7 +119,7 @@ function Message({message}) {
     ${reasoning && html`<${Fold} kind="reasoning" title=${`Reasoning, ${size(reasoning.length)}`}><${Text} value=${reasoning} kind="prose" /><//>`}
     ${body && html`<${Text} value=${body} kind="prose" />`}
     ${calls.map((call) => html`<${Call} call=${call} />`)}
-    ${!body && !calls.length && html`<p class="dim">said nothing</p>`}</article>`;
+    ${!body && !calls.length && html`<p class="dim">empty message</p>`}</article>`;
 }
 
 function Conversation({trial}) {
@@ -187,7 +187,7 @@ function Outcome({trial}) {
 }
 
 function tapeFacts({hits = 0, misses = 0, recorded = 0} = {}) {
-  return [hits && `${hits} played`, misses && `${misses} not found`, recorded && `${recorded} recorded`].filter(Boolean).join(', ');
+  return [hits && `${hits} replayed`, misses && `${misses} not recorded`, recorded && `${recorded} sent and recorded`].filter(Boolean).join(', ');
 }
 
 function usageFacts(usage) {
@@ -207,7 +207,7 @@ function Facts({trial, run}) {
     ['Turns p50 / p95', turnTimes({...trial.turns, turns_unknown: trial.turns.unknown}).replace('–', '')],
     ['Tokens', usageFacts(trial.usage)], ['Cost', usageFacts(trial.usage) && cost(trial.usage)],
     ['Judging', usageFacts(trial.judging) && `${usageFacts(trial.judging)}, ${cost(trial.judging)}`],
-    ['Tool tape', tapeFacts(trial.tool_tape)], ['Chat tape', tapeFacts(trial.chat_tape)],
+    ['Tool calls', tapeFacts(trial.tool_tape)], ['Model requests', tapeFacts(trial.chat_tape)],
     ['Tags', trial.tags.join(', ')], ['Task file', trial.file, breakable], ['Workspace', trial.workspace, breakable],
   ].filter(([, value]) => value);
   const digests = Object.entries(trial.digests ?? {}).filter(([, digest]) => !empty(digest));

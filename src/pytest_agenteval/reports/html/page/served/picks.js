@@ -22,7 +22,7 @@ function Compare({picks, onPick}) {
   return html`<section class="compare" aria-label="Sides to compare">
     <ol>${picks.map((pick) => html`<li key=${pick}><button class="pill" aria-label=${`leave out ${plain(sideWords(pick))}`} onClick=${() => onPick(toggled(picks, pick))}>${plain(sideWords(pick))} <span aria-hidden="true">×</span></button></li>`)}</ol>
     <p><a class="go" href=${reportOf(picks)}>${picks.length === 1 ? 'Open 1 side' : `Compare ${picks.length} sides`}</a> <button onClick=${() => onPick([])}>Clear</button></p>
-    ${picks.length > 1 && html`<p class="dim">${plain(sideWords(picks[0]))} is the old side.</p>`}
+    ${picks.length > 1 && html`<p class="dim">${plain(sideWords(picks[0]))} is the old side: the others are compared with it.</p>`}
   </section>`;
 }
 

@@ -117,7 +117,7 @@ const HEADS = [['suite', 'Suite'], ['who', 'Model'], ['number', 'Score'], ['numb
 function Page() {
   const shown = matching(), running = RUNS.filter((run) => run.state === 'running').length;
   const words = [shown.length === RUNS.length ? plural(RUNS.length, 'run') : `${count(shown.length)} of ${plural(RUNS.length, 'run')}`,
-    running && `${count(running)} running`, PENDING && `figures of ${count(PENDING)} are being read`].filter(Boolean).join(', ');
+    running && `${count(running)} running`, PENDING && `${count(PENDING)} being read`].filter(Boolean).join(', ');
   return html`<h1 class="unseen">Runs</h1>
     <div class="toolbar" role="search">
       <input id="filter" type="search" placeholder="Search runs, suites, models, verdicts   /" aria-label="Search runs, suites, models and verdicts" value=${state.q} onInput=${(event) => set({q: event.target.value})} />
