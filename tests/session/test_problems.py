@@ -431,13 +431,17 @@ def test_a_slip_on_the_command_line_is_answered_with_the_nearest_name(
 def test_a_judge_that_no_grader_uses_is_named(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The line above the trials names the judge, though it grades none of them."""
+    """The line above the trials names the judge of the command line, though it grades none of them."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-none")
     write(pytester.path, {"evals/suite.yaml": suite(), "evals/a.json": task("a")})
 
     out = str(run(pytester, "--agent-judge=claude").stdout)
 
     assert "no grader of these tasks needs a judge: claude" in out
+
+    write(pytester.path, {"pyproject.toml": '[tool.agenteval]\njudge = "claude"\n'})
+
+    assert "claude" not in str(run(pytester).stdout)
 
 
 def test_a_conftest_that_imports_the_project_is_answered_with_what_to_do(pytester: pytest.Pytester) -> None:

@@ -161,7 +161,9 @@ def collection_header(evals: EvalSession) -> list[str]:
     graders = {grader.name for item in trials for grader in item.task.graders} if judges else set()
     asking = any(asks_judges(evals.registry.grader_factory(name)) for name in graders)
     if judges and trials and not evals.calibrations and not asking:
-        judged = f"; no grader of these tasks needs a judge: {judges} is not used"
+        # A judge that a file names for all runs is not missed in those without such graders.
+        is_typed = evals.settings.places.get("judges", "").startswith("--")
+        judged = f"; no grader of these tasks needs a judge: {judges} is not used" if is_typed else ""
     lines = []
     if trials:
         least = f"{len(trials) - len(evals.extra.items)} to " if evals.extra and evals.extra.items else ""
