@@ -400,7 +400,7 @@ WRONG_ENTRIES = [
     ("{mcp: {command: [a], cwd: gone}}", "tools[0].mcp.cwd", "a folder, from the suite's folder"),
     ("{mcp: {comand: [a]}}", "tools[0].mcp.comand", "one of command, cwd, env, headers, url"),
     ("{mcp: {command: a b}}", "tools[0].mcp.command", "a list: the program and its arguments"),
-    ("{mcp: {command: [a]}, share: run}", "tools[0].share", "trial: each trial starts a"),
+    ("{mcp: {command: [a]}, share: run}", "tools[0].share", "trial: one server per trial"),
     ("'  '", "tools[0]", "a text that is not blank"),
     ("{mcp: {command: [a]}}", "tools[0].mcp", "a recording of its tools in cassettes/suite.mcp/a.yaml"),
 ]
