@@ -43,7 +43,7 @@ WRONG = {
     ],
     "call: bot:NoRun": [
         "evals/1/suite.yaml:2: agent",
-        "  expected: package.module:name of what acts: a function, *",
+        "  expected: package.module:name of the agent: a function, *",
         "  found:    bot:NoRun is <class 'bot.NoRun'>, which is no function, and has no run",
     ],
     "call: bto:answer": [

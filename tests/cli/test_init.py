@@ -184,6 +184,10 @@ def order(question: str, customer: int) -> str:
     return ""
 
 
+def nothing() -> str:
+    return ""
+
+
 print("imported")
 """
 
@@ -215,12 +219,13 @@ def test_a_suite_around_a_function_is_one_file(
         ("support.bot", "support.bot is a module: name what acts in it too, as in support.bot:answer"),
         (
             "support/bot.py:anser",
-            "support.bot has no 'anser'; it has Bot, answer, order; did you mean 'answer'?",
+            "support.bot has no 'anser'; it has Bot, answer, nothing, order; did you mean 'answer'?",
         ),
         ("suport.bot:answer", "there is no module 'suport' in "),
         ("suport.bot:answer", "did you mean 'support.bot'?"),
         ("support.bot:order", "order(customer): nothing fills these parameters"),
-        ("support.broken:answer", "support.broken:answer: 'support.broken:answer': ValueError: no settings"),
+        ("support.broken:answer", "support.broken:answer: importing it raised ValueError: no settings"),
+        ("support.bot:nothing", "support.bot:nothing(), which takes nothing\n  expected a function with a"),
         (
             "support.bot:Bot --agent tools",
             "--agent is for an example, and support.bot:Bot is an agent of your own",

@@ -249,11 +249,11 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "a rule of repetitions": (
         {"header": {"repetition_rule": RepetitionRule(2, 6)}},
         {"header": {"repetition_rule": RepetitionRule(2, 5)}},
-        "the rule of repetitions: 2..6 in A, 2..5 in B\n  s with claude: a look at A alone decided its "
-        "repetitions, and trials of it are in B"),
+        "the rule of repetitions: 2..6 in A, 2..5 in B\n  s with claude: its repetitions were "
+        "decided by A alone, and trials of it are in B"),
     "a look at a part": (
         {"header": {"repetition_rule": RepetitionRule(2, 6)}}, {},
-        "s with claude: a look at A alone decided its repetitions, and trials of it are in B"),
+        "s with claude: its repetitions were decided by A alone, and trials of it are in B"),
     "regrading": ({}, {"header": {"regraded": ("C",)}}, "regrading: False in A, True in B"),
     "gates": ({"gate": 0.5}, {"gate": 0.6}, 'the gate of s: {"score":0.5} in A, {"score":0.6} in B'),
     "a shard and none": ({"header": {"shards": SHARD}}, {}, "A is shard 1 of 2, and B is no shard"),

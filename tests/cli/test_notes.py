@@ -135,7 +135,7 @@ def test_what_cannot_be_noted_is_refused_before_anything_is_written(verb: Verbs)
     assert "there is no trial" in verb("show", "nothing", "--note", "x", status=2)
     assert not (verb.folder / NOTES).exists()
     (verb.folder / NOTES).mkdir()
-    assert "notes cannot be kept there" in verb("show", WORST, "--note", "x", status=2)
+    assert "notes cannot be written there" in verb("show", WORST, "--note", "x", status=2)
 
 
 def test_damaged_notes_are_named_and_the_others_shown(

@@ -432,7 +432,7 @@ def test_another_person_has_a_file_of_their_own(typed: Any, sit: Any) -> None:
     assert lines(annas)[0]["labeller"] == "anna"
     assert "agreement with tidy.jsonl: order alpha 0.00 on 1, tone alpha 0.00 on 1" in done.out
     assert read_labels(annas, rubric())[0].labels == {"order": 0, "tone": 0.25}
-    with pytest.raises(UsageMistake, match="holds labels of anna; yours go into a file of their own"):
+    with pytest.raises(UsageMistake, match="holds labels of anna; put yours into another file"):
         LabelFile(annas, rubric(), (1, 5), "ben")
 
 
@@ -454,10 +454,10 @@ def test_a_rubric_of_nobody_shows_what_every_trial_has(typed: Any) -> None:
     [
         (("--bucket", "plane"), "--bucket plane: no trial of "),
         (("--only", "mised"), "--only mised: expected passed"),
-        (("--rubric", "tidi"), "no grader here asks by a rubric 'tidi'"),
+        (("--rubric", "tidi"), "no grader here uses a rubric 'tidi'"),
         (("--rubric", "none.jinja"), "--rubric none.jinja: expected a file"),
         (("--sample", "0"), "--sample 0: expected a number above 0"),
-        (("-o", "pytest.ini/labels.jsonl"), "pytest.ini/labels.jsonl: labels cannot be kept there"),
+        (("-o", "pytest.ini/labels.jsonl"), "pytest.ini/labels.jsonl: labels cannot be written there"),
         (("-o", "labels.csv"), "labels.csv: expected a file of labels that ends in .jsonl"),
     ],
 )

@@ -107,12 +107,27 @@ def test_a_default_is_written_as_an_author_would(kind: type[Spec]) -> None:
 
 
 def test_an_unknown_schema_is_a_mistake_in_use(capsys: pytest.CaptureFixture[str]) -> None:
-    """The names that there are are listed."""
-    with pytest.raises(SystemExit) as ended:
-        main(["schema", "tsak"])
+    """The nearest names are listed, and one is proposed."""
+    assert main(["schema", "tsak"]) == 2
+    line = capsys.readouterr().err
+    assert line.startswith("agenteval: schema WHAT: expected one of task, ")
+    assert line.endswith("; found 'tsak'; did you mean 'task'?\n")
 
-    assert ended.value.code == 2
-    assert "'task', 'suite'" in capsys.readouterr().err
+
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        (["report", "--modles"], "report has no option --modles; did you mean '--models'?"),
+        (["compare", "a", "b", "--zzz=1"], "compare has no option --zzz; agenteval compare --help lists its"),
+    ],
+)
+def test_a_misspelt_option_of_a_verb_is_one_line(
+    typed: list[str], found: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It comes before what is missing: the mistake is the word that was typed."""
+    assert main(typed) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"agenteval: {found}")
 
 
 @pytest.mark.parametrize(

@@ -169,5 +169,5 @@ def test_a_reference_without_a_colon_is_told_as_such() -> None:
     """And not as a module that is missing."""
     registry = Registry()
     registry.grader("x", "textwrap.dedent")
-    with pytest.raises(NotImported, match="found a text without ':' between the module and what is meant"):
+    with pytest.raises(NotImported, match="found no ':' between the module and the name in it"):
         registry.grader_factory("x")

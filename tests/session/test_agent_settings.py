@@ -141,9 +141,9 @@ REFUSED = [
         "bots:acts(tone)",
     ),
     ("{call: bots:takes_any}", "{question: x}", "settings.question", "no setting: ", "'question'"),
-    ("{call: bots:Data}", "{size: big}", "settings.size", "a valid integer", "'big' (text)"),
+    ("{call: bots:Data}", "{size: big}", "settings.size", "a whole number", "'big' (text)"),
     ("{call: bots:Made}", "{tune: x}", "settings.tune", "one of tone", "unknown key 'tune'", "'tone'?"),
-    ("{call: bots:Idle}", "{}", "agent", "package.module:name of what acts", "bots:Idle is <class"),
+    ("{call: bots:Idle}", "{}", "agent", "package.module:name of the agent", "bots:Idle is <class"),
 ]
 """What the suite says of its agent, its settings, the key, and what is expected and found there."""
 

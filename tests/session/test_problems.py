@@ -46,7 +46,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "flag": (
         grader("flag", config={"text": "a", "ignore_case": "yes"}),
-        ["evals/flag.json:16: graders?0?.config.ignore_case", "*a valid boolean", "*'yes' (text)"],
+        ["evals/flag.json:16: graders?0?.config.ignore_case", "*true or false", "*'yes' (text)"],
     ),
     "text": (
         grader("text", config={"text": 5}),
@@ -81,6 +81,14 @@ MISTAKES: dict[str, tuple[dict[str, Any], list[str]]] = {
             "*",
             "*did you mean 'system'?",
         ],
+    ),
+    "threshold": (
+        task("threshold", threshold=0.8),
+        ["evals/threshold.json:*: threshold", "*", "*", "*in `graders: [[]{name: ..., threshold: ...}]`"],
+    ),
+    "fixture": (
+        task("fixture", fixture="shop"),
+        ["evals/fixture.json:*: fixture", "*", "*", "  hint: *`input: {base_fixture: ...}`"],
     ),
     "tool": (
         task("tool", settings={"tools": ["search"]}),

@@ -64,7 +64,7 @@ IN_PYPROJECT = {
     "[tool.agenteval]\nmodels = 'claude'": "*tool.agenteval.models: expected a table; found 'claude'",
     "[tool.agenteval]\nprices = 5": "*tool.agenteval.prices: expected a table for each model; found 5",
     "[tool]\nagenteval = 1": "*tool.agenteval: expected a table; found 1",
-    "[tool.agenteval]\nprompt = 'short'": "*tool.agenteval.prompt: expected NAME=PATH; found 'short'",
+    "[tool.agenteval]\nprompt = 'short'": "*tool.agenteval.prompt: expected NAME=PATH; *'short=short'?",
     "[tool.agenteval]\nredact = 'x'": "*tool.agenteval.redact: expected a list of regular *; found 'x'",
 }
 TYPED = {
@@ -87,7 +87,7 @@ TYPED = {
     "--agent-run-name=latest": "--agent-run-name: expected a name for a folder, *; found 'latest'",
     "--agent-run-name=.hidden": "--agent-run-name: expected a name for a folder, *; found '.hidden'",
     "--agent-run-name=a/b": "--agent-run-name: expected a name for a folder, *; found 'a/b'",
-    "--agent-prompt=short": "--agent-prompt: expected NAME=PATH; found 'short'",
+    "--agent-prompt=a/short.md": "--agent-prompt: expected NAME=PATH; *; did you mean 'short=a/short.md'?",
     "--agent-prompt=짧은=prompts": "--agent-prompt: the name '짧은' may hold ASCII letters*",
     "--agent-prompt=a@b=prompts": "--agent-prompt: the name 'a@b' may hold ASCII letters*",
     "--agent-prompt=short=nowhere": "--agent-prompt short: no such file or folder: nowhere",
@@ -121,7 +121,7 @@ def test_a_value_that_cannot_be_obeyed_is_refused_with_its_place(pytester: pytes
 LATE = [
     ("--agent-model=", "*: expected the name of a model*; found ''"),
     ("--agent-only=mised", "*: expected endings: *; found 'mised'; did you mean 'missed'?"),
-    ("--agent-only=@latest", "*: expected endings: *; found '@latest'"),
+    ("--agent-only=@latest", "*: expected endings: *; found '@latest'; -k NAME selects tasks"),
     ("--agent-only=missed", "*: *no run 'latest'*there are no runs yet"),
     ("--agent-model=scriptd", "*: unknown model 'scriptd'; known: *; did you mean 'scripted'?"),
     ("--agent-model=nop,nop", "*: the model 'nop' is named more than once"),

@@ -404,16 +404,16 @@ def test_ids_are_found_in_lists_of_any_ids(ids: list[str], nested: bool) -> None
         ("{'a': 1}", "task.json", "JSON texts need double quotes"),
         ("a: 1\n---\nb: 2\n", "task.yaml", "several tasks of one file are a list"),
         ("a:\n  b: 1\n\tc: 2\n", "task.yaml", "spaces"),
-        ("a: b: c\n", "task.yaml", "a text with ': ' in it stands in quotes"),
+        ("a: b: c\n", "task.yaml", "put a text with ': ' in it in quotes"),
         (" a: 1\nb: 2\n", "task.yaml", "begin in the same column"),
         ("a:\n  - b\n - c\n", "task.yaml", "begin in the same column"),
         ("a: 1\n b: 2\n", "task.yaml", "begin in the same column"),
         ("a: {b: 1\nc: 2\n", "task.yaml", "a bracket or brace above is not closed"),
-        ('a: "b\nc: 2\n', "task.yaml", "a quote above is not closed"),
+        ('a: "b\nc: 2\n', "task.yaml", "the quote that begins here is not closed"),
         # A tab is no mistake but where it indents.
-        ('a: "b\tb\nc: 2\n', "task.yaml", "a quote above is not closed"),
-        ("a: *b\n", "task.yaml", "a text that begins with * stands in quotes"),
-        ("a: @b\n", "task.yaml", "stands in quotes"),
+        ('a: "b\tb\nc: 2\n', "task.yaml", "the quote that begins here is not closed"),
+        ("a: *b\n", "task.yaml", "put a text that begins with * in quotes"),
+        ("a: @b\n", "task.yaml", "with @, ` or % in quotes"),
         ("a: é\n".encode("latin-1"), "task.yaml", "save the file as UTF-8"),
         ("{}".encode("utf-16"), "task.json", "save the file as UTF-8"),
     ],
@@ -425,6 +425,14 @@ def test_a_common_slip_is_told_with_the_way_out(text: str | bytes, name: str, hi
 
     (problem,) = caught.value.problems
     assert hint in problem.hint
+
+
+def test_a_quote_without_an_end_is_reported_where_it_begins() -> None:
+    """The end of the file, where the reader stops, is no help."""
+    with pytest.raises(ProblemsFound) as caught:
+        parse_document(Path("task.yaml"), b'a: 1\nb: "c\nd: 2\ne: 3\n')
+
+    assert [problem.line for problem in caught.value.problems] == [2]
 
 
 @pytest.mark.parametrize(

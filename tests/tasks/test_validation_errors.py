@@ -268,3 +268,24 @@ def test_a_task_of_a_suite_is_not_spelled_as_a_suite() -> None:
 def test_a_value_is_told_shortly(value: object, words: str) -> None:
     """What it is stands beside what it says."""
     assert value_text(value) == words
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("name: s\nkind: capabilty\n", "did you mean 'capability'?"),
+        ("name: s\ncolour: red\n", "`agenteval schema suite` prints every key"),
+        ("id: a\ninput: a\ngraders: [answer_json]\n", "write {name: answer_json}"),
+        ("id: a\ninput: a\ngraders: answer_json\n", "write [{name: answer_json}]"),
+        (
+            "name: s\ntasks: {hello: {input: a}, bye: {input: b}}\n",
+            "write each task as `- id: hello`, in a list",
+        ),
+    ],
+)
+def test_a_value_of_another_form_has_a_hint(text: str, hint: str) -> None:
+    """A word that is nearly right, a key that is like no other, and a name or a map in place of a list."""
+    name = "suite" if text.startswith("name") else "a"
+    lines = problem_text(f"evals/{name}.yaml", text).splitlines()
+
+    assert lines[3:] == [f"  hint:     {hint}"]

@@ -198,6 +198,9 @@ class CallableFactory:
                     f"any other needs a default, or a value: `settings: {{{lacking[-1]}: ...}}`"
                 )
             wrong.append((("agent",), expected, f"{self.name}({', '.join(lacking)})", hint))
+        if not self._parameters and not self._own:
+            expected = "a function with a parameter for the user's message, as in answer(question)"
+            wrong.append((("agent",), expected, f"{self.name}(), which takes nothing", ""))
         return wrong
 
     def _unfilled_own(self, settings: Mapping[str, Any], prompts: Collection[str]) -> list[str]:

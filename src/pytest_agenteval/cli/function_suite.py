@@ -76,9 +76,9 @@ def import_function(named: NamedFunction, root: Path) -> CallableFactory:
     acting: CallableFactory = factory  # type: ignore[assignment]  # of a form with `call`
     # Prompts are given by files, so a parameter that is named like one needs no default.
     for _, expected, found, *hint in acting.parameter_problems({}, ()):
-        raise UsageMistake(
-            "; ".join([f"{found}: nothing fills these parameters", f"expected {expected}", *hint])
-        )
+        # Without a hint it is a function that takes nothing, and says so.
+        first = f"{found}: nothing fills these parameters" if any(hint) else found
+        raise UsageMistake("\n  ".join([first, f"expected {expected}", *filter(None, hint)]))
     return acting
 
 
@@ -119,7 +119,8 @@ def _reasons(named: NamedFunction, missing: AgentNotImported, root: Path) -> Ite
             or "a package below src/ has to be installed: pip install -e ."
         )
     else:
-        yield missing.found
+        found = missing.found.removeprefix(f"{named.call!r}: ")
+        yield f"importing it raised {found}" if cause else found
 
 
 def _modules_below(root: Path) -> Iterator[str]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import argparse
 import io
+import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from keyword import iskeyword
-from typing import Any
+from typing import Any, NoReturn
 
-from pytest_agenteval.text.errors import AgentEvalError, UsageMistake, did_you_mean
+from pytest_agenteval.text.errors import AgentEvalError, UsageMistake, did_you_mean, nearest_names
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 VERBS: Mapping[str, str] = {
@@ -109,6 +110,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
 
 
+# What argparse writes for a value that is not among an argument's choices.
+_INVALID_CHOICE = re.compile(
+    r"argument (?P<argument>.*): invalid choice: '(?P<word>[^']*)' \(choose from (?P<choices>.*)\)"
+)
+
+
 class _VerbParser(argparse.ArgumentParser):
     """The parser of the verb ``name``, whose arguments are declared when it is typed, and not before.
 
@@ -123,10 +130,37 @@ class _VerbParser(argparse.ArgumentParser):
             name, self.name = self.name, ""
             verb_function(name, "_arguments")(self)
         args, behind = self._split(args)
+        self._refuse_unknown_option(args or ())
         namespace, unknown = super().parse_known_args(args, namespace)
         if behind is not None:
             setattr(namespace, AFTER_DASHES, tuple(behind))
         return namespace, unknown
+
+    def error(self, message: str) -> NoReturn:
+        """Name the nearest word, where argparse would list all of them in one line."""
+        found = _INVALID_CHOICE.match(message)
+        if found is None:
+            super().error(message)
+        choices = re.findall(r"[\w-]+", found["choices"])
+        hint = did_you_mean(found["word"], choices)
+        raise UsageMistake(
+            f"{self._verb} {found['argument']}: expected one of {nearest_names(found['word'], choices)}; "
+            f"found {found['word']!r}{hint and f'; {hint}'}"
+        )
+
+    @property
+    def _verb(self) -> str:
+        return self.prog.partition(" ")[2]
+
+    def _refuse_unknown_option(self, args: Iterable[str]) -> None:
+        """Raise UsageMistake before argparse looks for what is missing: that is not the first mistake."""
+        options = [name for action in self._actions for name in action.option_strings]
+        for arg in args:
+            name = arg.partition("=")[0]
+            is_option = name.startswith("--") and len(name) > 2 and " " not in name
+            if is_option and not any(option.startswith(name) for option in options):
+                hint = did_you_mean(name, options) or f"agenteval {self._verb} --help lists its options"
+                raise UsageMistake(f"{self._verb} has no option {name}; {hint}")
 
     def _split(self, args: Any) -> tuple[Any, list[str] | None]:
         """Take off what stands behind ``--``, for a verb that hands it on; argparse would parse it."""

@@ -126,12 +126,17 @@ def import_claim(claim: object, what: str, claimant: str) -> Any:
     module, _, attribute = claim.partition(":")
     try:
         if not attribute:
-            raise UsageMistake("a text without ':' between the module and what is meant of it")
+            raise UsageMistake(f"no ':' between the module and the name in it{_with_colon(module)}")
         return getattr(importlib.import_module(module), attribute)
     except Exception as raised:  # an author's module may raise anything
         if module.startswith(f"{PACKAGE}."):
             raise
         raise NotImported(what, claim, claimant, raised) from raised
+
+
+def _with_colon(dotted: str) -> str:
+    package, dot, name = dotted.rpartition(".")
+    return f"; did you mean '{package}:{name}'?" if dot and package and name.isidentifier() else ""
 
 
 def exception_with_place(raised: Exception) -> str:
@@ -193,7 +198,9 @@ class AgentNotImported(NotImported):
     """What a suite's ``call`` names cannot be imported, or is nothing that acts."""
 
     def __init__(self, form: Mapping[str, Any], found: str, near: str = "") -> None:
-        self.expected = "package.module:name of what acts: a function, an object with run, a class with run"
+        self.expected = (
+            "package.module:name of the agent: a function, an object with `run`, or a class with `run`"
+        )
         self.found = found if form["call"] in found else f"{form['call']!r}: {found}"
         places = [*form.get("paths", ()), "wherever Python looks"]
         lacks_module = found.startswith("ModuleNotFoundError") and not found.endswith(")")

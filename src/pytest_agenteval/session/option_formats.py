@@ -41,7 +41,9 @@ def _variant(text: str, place: str, folder: Path) -> Variant:
     """Read a variant: a folder of prompt files, or one file, which is the prompt ``system``."""
     name, sign, where = text.partition("=")
     if not sign or not name or not where:
-        raise UsageMistake(f"{place}: expected NAME=PATH; found {text!r}")
+        name = Path(text).name.partition(".")[0] or "new"
+        example = f"; did you mean '{name}={text}'?" if text and not sign else ""
+        raise UsageMistake(f"{place}: expected NAME=PATH; found {text!r}{example}")
     if not name.isascii() or not name.isprintable() or FORBIDDEN & set(name):
         raise UsageMistake(f"{place}: the name {name!r} may hold ASCII letters, digits, '_', '-' and '.'")
     if name.lower() == BASE:
@@ -49,7 +51,9 @@ def _variant(text: str, place: str, folder: Path) -> Variant:
         raise UsageMistake(f"{place}: {own}: choose another name, as in {place} v2={where}")
     path, place = folder / where, f"{place} {name}"
     if not path.exists():
-        raise UsageMistake(f"{place}: no such file or folder: {where}")
+        beside = sorted(each.name for each in path.parent.iterdir()) if path.parent.is_dir() else []
+        near = did_you_mean(path.name, beside)
+        raise UsageMistake(f"{place}: no such file or folder: {where}{near and f'; {near}'}")
     prompts = {"system": path} if path.is_file() else {}
     for file in sorted(path.iterdir()) if path.is_dir() else ():
         if file.is_file() and not file.name.startswith("."):

@@ -110,7 +110,8 @@ def _parse_only(only: str) -> tuple[list[str], str]:
     choices = ", ".join(ENDINGS)
     for name in endings or [only]:
         if name not in ENDINGS:
-            rows = [f"expected endings: {choices}; found {name!r}", did_you_mean(name, ENDINGS)]
+            hint = did_you_mean(name, ENDINGS) or "-k NAME selects tasks"
+            rows = [f"expected endings: {choices}; found {name!r}", hint]
             raise UsageMistake("; ".join(row for row in rows if row))
     return endings, run.strip()
 

@@ -136,7 +136,10 @@ def _project_table(path: Path) -> Mapping[str, Any]:
     keys = [row.name for row in Settings.rows()]
     for key in table:
         if key not in keys:
-            known = did_you_mean(key, keys) or f"it is one of {', '.join(keys)}"
+            known = (
+                did_you_mean(key, keys)
+                or "keys are options of `pytest --help`: max_steps is --agent-max-steps"
+            )
             raise UsageMistake(f"{PROJECT}.{key}: unknown key; {known}")
     return table
 

@@ -233,8 +233,8 @@ def _shard_obstacles(runs: Sequence[Run]) -> Iterator[str]:
             seen[number] = run
         if (shards.tasks, shards.planned) != (expected.tasks, expected.planned):
             yield (
-                f"{first.name} and {run.name} planned other trials: shards have to be of one commit, "
-                "and to be told the same"
+                f"{first.name} and {run.name} planned different trials: run all shards from one commit, "
+                "with the same options"
             )
             return
 

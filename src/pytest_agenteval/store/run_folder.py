@@ -23,7 +23,7 @@ from pytest_agenteval.store.record_files import (
     replace_text,
 )
 from pytest_agenteval.tasks.file_names import holds_baseline
-from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.errors import UsageMistake, did_you_mean
 from pytest_agenteval.text.formatting import few_names
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
@@ -459,6 +459,8 @@ def find_run(root: Path, name: str) -> Path:
     nearby = [] if matching else _nearest(runs, name)
     if not runs:
         candidates = "there are no runs yet"
+    elif name != LATEST and not matching and (latest := did_you_mean(name, (LATEST,))):
+        candidates = latest
     elif nearby:
         candidates = f"the nearest: {', '.join(nearby[:MOST_LISTED])}"
     else:

@@ -14,6 +14,7 @@ from pytest_agenteval.tasks.task_spec import (
     AgentForm,
     ClockText,
     Count,
+    Holds,
     HttpRules,
     Limits,
     Map,
@@ -157,6 +158,14 @@ TaskOrRows = Annotated[
 ]
 
 
+def is_no_map_of_tasks(tasks: Any) -> bool:
+    """Whether ``tasks`` is no map whose keys are names of tasks, as other tools have it."""
+    if not isinstance(tasks, Mapping) or not tasks:
+        return True
+    is_entry = not {"rows", "input", "graders", "id"}.isdisjoint(tasks)
+    return is_entry or not all(isinstance(each, Mapping) for each in tasks.values())
+
+
 # Keys with the same meaning as in a task file.
 TASK_KEYS = (
     "description", "metadata", "tags", "trials_per_run", "limits", "clock", "timeout_seconds", "agent",
@@ -265,6 +274,7 @@ class Suite(TwoSpellings, frozen=True, kw_only=True):
     task_pass_threshold: Annotated[Share, expects("a number from 0 to 1")] = 1.0
     tasks: Annotated[
         TaskOrRows | tuple[TaskOrRows, ...],
+        Holds(is_no_map_of_tasks, "write each task as `- id: hello`, in a list"),
         expects(
             "a list of tasks, as in task files; a map with `rows`, `input` and `graders`, alone or in the "
             "list, makes a task of each row"
@@ -283,6 +293,8 @@ class Suite(TwoSpellings, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         _ = self.tables  # refuses a wrong one
+        if not is_no_map_of_tasks(self.tasks):
+            raise ValueError("a map from names to tasks")
         for entry in self.tools:
             check_named(entry)
         check_named(self.agent)

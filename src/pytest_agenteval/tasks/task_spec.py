@@ -54,9 +54,10 @@ def expects(text: str) -> Meta:
 
 
 class Holds(NamedTuple):
-    """A rule that the spec's own ``__post_init__`` checks, not msgspec."""
+    """A rule that the spec's own ``__post_init__`` checks, not msgspec; the hint is for what breaks it."""
 
     rule: Callable[[Any], bool]
+    hint: str = ""
 
 
 class OfKind(NamedTuple):

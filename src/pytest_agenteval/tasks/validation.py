@@ -5,14 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
 from pytest_agenteval.records.record import from_builtins
 from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.tasks.task_spec import SPELLINGS, Holds, OfKind, Spec, TwoSpellings
-from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, did_you_mean, nearest_names
+from pytest_agenteval.text.errors import (
+    MOST_LISTED,
+    KeyPath,
+    Problem,
+    ProblemsFound,
+    did_you_mean,
+    nearest_names,
+)
 
 if TYPE_CHECKING:
     from pytest_agenteval.tasks.documents import ParsedDocument
@@ -118,9 +125,11 @@ class _Search:
         if found:
             yield from found
         else:
-            yield self._problem(
-                path, text or _described(branches[0]), value_text(value), _hint(branches, value)
+            broken = (
+                rule.hint for rule in rules if isinstance(rule, Holds) and rule.hint and not rule.rule(value)
             )
+            hint = next(broken, "") or _hint(branches, value)
+            yield self._problem(path, text or _described(branches[0]), value_text(value), hint)
 
     def _within(self, branch: Any, value: Any, path: KeyPath) -> list[Problem] | None:
         """Give the problems of what a value holds; None where the value itself is refused."""
@@ -150,7 +159,7 @@ class _Search:
         for key, part in value.items():
             ours = names.get(key)
             if ours is None:
-                yield self._unknown(key, fields, path)
+                yield self._unknown(key, kind, path)
             elif ours != key and value.get(ours, part) != part:
                 expected = f"the same value as {ours!r}, or only one of the two"
                 yield self._problem((*path, key), expected, value_text(part))
@@ -162,7 +171,8 @@ class _Search:
                 text, branches, _ = _branches(field.type)
                 yield self._problem((*path, name), text or _described(branches[0]), f"no key {name!r}")
 
-    def _unknown(self, key: str, fields: Mapping[str, msgspec.structs.FieldInfo], path: KeyPath) -> Problem:
+    def _unknown(self, key: str, kind: type[Spec], path: KeyPath) -> Problem:
+        fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
         names = sorted(fields)
         # The key may belong into a map beside it.
         beside = (
@@ -174,6 +184,9 @@ class _Search:
             and key in branch.__struct_encode_fields__
         )
         hint = next(beside, "") or did_you_mean(key, names)
+        # Of many names the five nearest ones are no help if none is near.
+        if not hint and len(names) > MOST_LISTED and kind.__name__ in ("Suite", "Task"):
+            hint = f"`agenteval schema {kind.__name__.lower()}` prints every key"
         expected = f"one of {nearest_names(key, names)}"
         return self._problem((*path, key), expected, f"unknown key {key!r}", hint)
 
@@ -209,8 +222,24 @@ def _described(kind: Any) -> str:
     return f"a map with {', '.join(needed)}{also}" if needed else f"a map of {', '.join(others)}"
 
 
+def _needs_only_a_name(kind: Any) -> bool:
+    return _is_spec(kind) and [field.name for field in msgspec.structs.fields(kind) if field.required] == [
+        "name"
+    ]
+
+
 def _hint(branches: Sequence[Any], value: object) -> str:
-    # Of a value that may be several things nobody knows which was meant.
+    bare = [_branches(branch)[1][0] for branch in branches]
+    words = [word for kind in bare if get_origin(kind) is Literal for word in get_args(kind)]
+    if isinstance(value, str) and words:
+        return did_you_mean(value, map(str, words))
+    # A name alone, in place of the map that holds it.
+    if isinstance(value, str):
+        if any(map(_needs_only_a_name, bare)):
+            return f"write {{name: {_short(value)}}}"
+        if any(get_origin(kind) is tuple and _needs_only_a_name(get_args(kind)[0]) for kind in bare):
+            return f"write [{{name: {_short(value)}}}]"
+    # Of a value that may be several things it is not known which was meant.
     kinds = {_branches(branch)[1][0] for branch in branches if len(branches) == 1}
     return quotes_hint("string_type" if str in kinds else "int_type" if kinds & {int, float} else "", value)
 

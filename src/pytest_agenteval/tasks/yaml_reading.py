@@ -36,13 +36,14 @@ COLUMN = "keys of one map, and dashes of one list, begin in the same column"
 _CONFLICT = re.compile(r"^(?:<{7}|>{7}) ", re.MULTILINE)
 _WAYS_OUT = {
     "but found another document": "--- begins a second document; several tasks of one file are a list",
-    "mapping values are not allowed": f"a text with ': ' in it stands in quotes; {COLUMN}",
+    "mapping values are not allowed": f"put a text with ': ' in it in quotes; {COLUMN}",
     "did not find expected ','": "a bracket or brace above is not closed",
     "did not find expected": COLUMN,
-    "found unexpected end of stream": "a quote above is not closed",
-    "found undefined alias": "a text that begins with * stands in quotes",
-    "found character that cannot start any token": "a text that begins with @, ` or % stands in quotes",
+    "found unexpected end of stream": "the quote that begins here is not closed",
+    "found undefined alias": "put a text that begins with * in quotes",
+    "found character that cannot start any token": "put a text that begins with @, ` or % in quotes",
 }
+_END_IN_QUOTES = "found unexpected end of stream"
 _DEEPEST = 200
 # The error message of newer versions of libyaml, which stop before our own limit is reached.
 _TOO_DEEP = "exceeded maximum nesting depth"
@@ -240,4 +241,8 @@ def _syntax(error: yaml.YAMLError, text: str, file: str) -> Problem:
             )
     first = reason.splitlines()[0]
     hint = next((way for begins, way in _WAYS_OUT.items() if first.startswith(begins)), "")
+    # The end of the file says nothing about where a quote begins.
+    begun = getattr(error, "context_mark", None)
+    if first == _END_IN_QUOTES and begun is not None:
+        line = int(begun.line) + 1
     return Problem(file, line, (), "a YAML document", first, hint)

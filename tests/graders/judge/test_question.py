@@ -82,7 +82,9 @@ graders: [{name: judge, config: {rubric: RUBRIC}}]
     )
     write(pytester.path, {"evals/hello.yaml": task.replace("RUBRIC", "rubrics/polite.md")})
     result = run_pytest(pytester, "evals")
-    result.stdout.fnmatch_lines(["*'rubrics/polite.md' is like a path, and a rubric's file ends in .jinja"])
+    result.stdout.fnmatch_lines(
+        ["*config.rubric", "*found: *'rubrics/polite.md'", "*the name of a rubric's file ends in .jinja"]
+    )
     write(pytester.path, {"evals/hello.yaml": task.replace("RUBRIC", "Is it polite?")})
     result = run_pytest(pytester, "evals")
     result.stdout.fnmatch_lines(

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 from pytest_agenteval.graders.grader import Judge
+from pytest_agenteval.graders.grader_settings import WrongSetting
 from pytest_agenteval.graders.judge.panel import ask_judges, compare
 from pytest_agenteval.graders.judge.rubric import (
     Rubric,
@@ -202,6 +203,7 @@ def format_score(score: float | None) -> str:
 
 
 NAME = "judge"
+_RUBRIC_FORMS = "a question, the name of a rubric, or a path that ends in .jinja"
 OWN = "answer"
 
 
@@ -266,7 +268,9 @@ class JudgeGrader(RubricGrader):
         if is_question(self.rubric):
             return question_rubric(self.rubric)
         if not self.rubric.isidentifier() and "." in self.rubric:
-            raise ValueError(f"{self.rubric!r} is like a path, and a rubric's file ends in .jinja")
+            raise WrongSetting(
+                ("rubric",), _RUBRIC_FORMS, repr(self.rubric), "the name of a rubric's file ends in .jinja"
+            )
         try:
             return self.rubric_named(self.rubric)
         except (UsageMistake, ValueError) as unknown:

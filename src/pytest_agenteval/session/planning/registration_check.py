@@ -112,6 +112,19 @@ def _type_problems(name: str, kind: Any, value: Any) -> list[ConfigProblem]:
     return []
 
 
+_PLAIN_WORDS: Mapping[str, str] = {
+    "a valid string": "a text",
+    "a valid boolean": "true or false",
+    "a valid integer": "a whole number",
+    "a valid number": "a number",
+    "a valid array": "a list",
+    "a valid list": "a list",
+    "a valid tuple": "a list",
+    "a valid dictionary": "a map",
+    "an object": "a map",
+}
+
+
 def _from_pydantic(name: str, detail: Any, settings: Any) -> ConfigProblem:
     path: KeyPath = ()
     for step in detail["loc"]:  # pydantic adds the names of branches of unions, which stand in no file
@@ -125,7 +138,9 @@ def _from_pydantic(name: str, detail: Any, settings: Any) -> ConfigProblem:
         return refused if refused.path else refused._replace(path=path)
     if detail["type"].startswith("missing"):
         return _missing_setting(detail["loc"][-1])
-    expected = detail["msg"].lower().removeprefix("input should be ").replace("a valid string", "a text")
+    expected = detail["msg"].lower().removeprefix("input should be ")
+    # Authors know these kinds of values by other names than Python and JSON Schema.
+    expected = _PLAIN_WORDS.get(expected, expected)
     return ConfigProblem(
         path, expected, value_text(detail["input"]), quotes_hint(detail["type"], detail["input"])
     )
@@ -405,6 +420,10 @@ def _placement_hint(problem: Problem, registered: RegistrationCheck, agent: str)
     # A task, a task of a list, or a suite.
     if key in ("content", "base_fixture", "fixture_dir") and "graders" in owner:
         return belongs_in_hint("input", key)
+    if key in ("fixture", "workspace") and "graders" in owner:
+        return "a starting workspace stands in `input: {base_fixture: ...}`"
+    if key in ("threshold", "weight", "require", "config") and "graders" in owner:
+        return f"a grader's {key} stands in `graders: [{{name: ..., {key}: ...}}]`"
     if key in ("bucket", "failure_bucket") and "graders" in owner:
         return belongs_in_hint("metadata", "failure_bucket")
     is_setting = key in registered.settings_of(agent=str(owner.get("agent") or agent))
