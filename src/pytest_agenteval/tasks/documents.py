@@ -128,10 +128,18 @@ def task_entries(document: ParsedDocument) -> list[tuple[KeyPath, JSON]]:
     several = enumerate(entries) if isinstance(entries, list) else ()
     listed = (
         [(("tasks",), entries)]
-        if isinstance(entries, dict)
+        if isinstance(entries, dict) and is_no_map_of_tasks(entries)
         else [(("tasks", at), each) for at, each in several]
     )
     return [(at, with_id(each)) for at, each in listed if isinstance(each, dict) and "rows" not in each]
+
+
+def is_no_map_of_tasks(tasks: Any) -> bool:
+    """Whether ``tasks`` is no map whose keys are names of tasks, as other tools have it."""
+    if not isinstance(tasks, Mapping) or not tasks:
+        return True
+    is_entry = not {"rows", "input", "graders", "id"}.isdisjoint(tasks)
+    return is_entry or not all(isinstance(each, Mapping) for each in tasks.values())
 
 
 def with_id(task: dict[str, Any]) -> dict[str, Any]:

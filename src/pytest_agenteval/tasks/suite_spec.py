@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from pytest_agenteval.records.plan import Kind
 from pytest_agenteval.records.record import NOTHING, FrozenValue, from_builtins
+from pytest_agenteval.tasks.documents import is_no_map_of_tasks
 from pytest_agenteval.tasks.task_spec import (
     NO_HTTP_RULES,
     AgentForm,
@@ -156,14 +157,6 @@ TaskOrRows = Annotated[
     Meta(extra_json_schema={"anyOf": [{"$ref": "#/$defs/Rows"}, {"$ref": "#/$defs/TaskOfSuite"}]}),
     expects("a task: a map with `input` and `graders`"),
 ]
-
-
-def is_no_map_of_tasks(tasks: Any) -> bool:
-    """Whether ``tasks`` is no map whose keys are names of tasks, as other tools have it."""
-    if not isinstance(tasks, Mapping) or not tasks:
-        return True
-    is_entry = not {"rows", "input", "graders", "id"}.isdisjoint(tasks)
-    return is_entry or not all(isinstance(each, Mapping) for each in tasks.values())
 
 
 # Keys with the same meaning as in a task file.
