@@ -216,7 +216,7 @@ def test_a_suite_around_a_function_is_one_file(
 @pytest.mark.parametrize(
     ("named", "complaint"),
     [
-        ("support.bot", "support.bot is a module: name what acts in it too, as in support.bot:answer"),
+        ("support.bot", "support.bot is a module: name the function in it too, as in support.bot:answer"),
         (
             "support/bot.py:anser",
             "support.bot has no 'anser'; it has Bot, answer, nothing, order; did you mean 'answer'?",

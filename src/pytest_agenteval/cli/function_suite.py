@@ -57,7 +57,7 @@ def named_function(text: str | None) -> NamedFunction | None:
         return None
     dotted = text.removesuffix(".py").replace("/", ".").replace("\\", ".")
     if Path(f"{dotted.replace('.', '/')}.py").is_file():
-        raise UsageMistake(f"{text} is a module: name what acts in it too, as in {dotted}:answer")
+        raise UsageMistake(f"{text} is a module: name the function in it too, as in {dotted}:answer")
     found = _CALL.fullmatch(text)
     # A single letter is a drive of Windows.
     if found is None or len(found["module"]) == 1:
