@@ -56,7 +56,7 @@ def test_a_model_is_asked_directly_where_that_says_the_same(table: dict[str, Any
     [
         ({"id": "gemini", "via": "direct"}, r"begins with openai/, anthropic/, hosted_vllm/; found gemini/"),
         ({"id": "gpt", "via": "direct", "params": {"n_best": 2}}, r"params.n_best is a parameter that only"),
-        ({"id": "hf/qwen", "via": "litellm"}, r"expected a model that is asked over HTTP; found hf/qwen"),
+        ({"id": "hf/qwen", "via": "litellm"}, r"expected a model that is reached over HTTP; found hf/qwen"),
         ({"id": "openai/responses/x", "via": "direct"}, r"responses API is reached through litellm"),
         ({"id": "gpt", "via": "http"}, r"via: expected direct or litellm, found 'http'"),
     ],

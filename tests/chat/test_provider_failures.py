@@ -76,5 +76,5 @@ def test_a_refused_setting_is_left_out_from_then_on() -> None:
     again = settings.without_what_it_names(failed, "Unsupported: Temperature, output_config", sent)
 
     assert (again.retryable, again.retry_after_s) == (True, 0.0)
-    assert str(again) == "400 bad_request: x; asked again without temperature, response_format"
+    assert str(again) == "400 bad_request: x; sent again without temperature, response_format"
     assert settings.without_refused(sent) == {"tool_choice": "auto"}

@@ -291,7 +291,7 @@ def test_who_cannot_judge_is_refused_before_anything_starts(
     for name in ("rules", "oracle", "nop", "scripted") if not workers else ("rules",):
         refused = run(judging_project, "evals", f"--agent-judge={name}", workers=workers)
         assert refused.ret == pytest.ExitCode.USAGE_ERROR
-        assert f"--agent-judge: {name!r} plays an agent and judges nothing" in str(refused.stderr)
+        assert f"--agent-judge: {name!r} stands in for an agent and cannot judge" in str(refused.stderr)
 
     keyless = run(judging_project, "evals", "--agent-judge=claude", workers=workers)
 

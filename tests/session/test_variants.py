@@ -369,7 +369,7 @@ def test_a_prompt_that_a_function_requires_and_nobody_gives_is_refused(
     result.stdout.fnmatch_lines(["*hint: *`prompts: {system: FILE}` in suite.yaml*or give it a default"])
     out = str(result.stdout)
     assert "content}" not in out
-    assert "the agent asks for the prompt 'system', and there is none; `prompts: {system: FILE}`" in out
+    assert "the agent reads the prompt 'system', which does not exist; `prompts: {system: FILE}`" in out
     assert "Traceback" not in out
 
 

@@ -98,7 +98,7 @@ class LabelSpec(Spec, frozen=True, kw_only=True):
     scores: Annotated[
         Mapping[str, Number | None],
         Meta(min_length=1),
-        expects("a number for one dimension or more, null for one that cannot be told"),
+        expects("a number for one dimension or more, null for one that cannot be decided"),
     ]
     input: Annotated[
         str | Mapping[str, str], expects("what the rubric shows, by name; one text where it shows one")

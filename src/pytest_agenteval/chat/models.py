@@ -320,7 +320,7 @@ def _transport(model: Model, named: Via | None) -> Via:
         return usual
     problem = direct_problem(model) if named == DIRECT else ""
     if not usual:
-        problem = f"expected a model that is asked over HTTP; found {model.id}"
+        problem = f"expected a model that is reached over HTTP; found {model.id}"
     if problem:
         raise UsageMistake(f"{TABLE} {model.name}: via = {compact_json(named)}: {problem}")
     return named

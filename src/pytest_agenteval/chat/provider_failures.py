@@ -246,7 +246,7 @@ class OptionalSettings:
         if not refused:
             return failed
         self.refused.update(refused)
-        message = f"{failed.message}; asked again without {', '.join(refused)}"
+        message = f"{failed.message}; sent again without {', '.join(refused)}"
         return AttemptFailed(message, cause="bad_request", retry_after_s=0.0, status=failed.status)
 
 

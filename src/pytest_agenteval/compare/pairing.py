@@ -400,7 +400,7 @@ def _ruler_problem(pair: TaskPair, old: ComparedRun, new: ComparedRun) -> str:
     changed = [label for label in {**before, **after} if before.get(label) != after.get(label)]
     parts = [_grader_change(label, before.get(label, ""), after.get(label, "")) for label in changed]
     if set(old.judges) != set(new.judges):
-        judges = [", ".join(side.judges) or "nobody" for side in (old, new)]
+        judges = [", ".join(side.judges) or "no judge" for side in (old, new)]
         parts.append(f"judged by {judges[0]} -> {judges[1]}")
     return "; ".join(parts) or "not what they were"
 

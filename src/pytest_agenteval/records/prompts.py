@@ -70,7 +70,7 @@ class NoPrompt(TrialBroken):
 
     def __init__(self, name: str, known: Collection[str]) -> None:
         hint = did_you_mean(name, known) or f"`prompts: {{{name}: FILE}}` in suite.yaml gives it one"
-        super().__init__(f"the agent asks for the prompt {name!r}, and there is none; {hint}")
+        super().__init__(f"the agent reads the prompt {name!r}, which does not exist; {hint}")
 
 
 class PromptNotSent(TrialBroken):

@@ -335,7 +335,7 @@ class Recorder:
                 self._complete(calls)
                 if unseen and self._has_requested_calls:
                     names = ", ".join(dict.fromkeys(call.tool for call in unseen))
-                    self.event(UNSEEN_CALLS, f"the agent tells of calls that no reply asked for: {names}")
+                    self.event(UNSEEN_CALLS, f"the agent reports calls that no reply contains: {names}")
                 elif unseen:
                     self._calls += map(truncated_call, unseen)
                     self.leave_open(range(len(self._calls) - len(unseen), len(self._calls)))

@@ -53,7 +53,7 @@ def calibration_lines(data: JsonObject, page: str, width: int = 80) -> list[Styl
     width = clamp_width(width)
     rubric = data["rubric"]
     title = one_line(f"calibration {data['id']} (rubric {rubric['name']} {rubric['version']})", WIDEST)
-    repeats = f", each asked about {data['repeats']} times" if data["repeats"] > 1 else ""
+    repeats = f", each judged {data['repeats']} times" if data["repeats"] > 1 else ""
     lines = [
         StyledLine(shorten_middle(title, width), "bold"),
         StyledLine(f"{INDENT}compared with {data['labels']['said']}{repeats}"),
@@ -178,7 +178,7 @@ def _judge_notes(data: JsonObject, judge: str) -> Iterator[str]:
             yield f"{name}: no score for {unscored} of {pluralize(agreement['examples'], 'example')}"
         yield from (f"{name}: {text}" for text in _undefined(agreement["figures"]))
         if "noise" in agreement:
-            yield f"{name}, asked {data['repeats']} times: {_format_noise(agreement['noise'])}"
+            yield f"{name}, judging {data['repeats']} times: {_format_noise(agreement['noise'])}"
 
 
 def _undefined(figures: JsonObject) -> Iterator[str]:

@@ -76,7 +76,7 @@ class CalibrationItem(pytest.Item):
         if not evals.cases.judges:
             pytest.skip(NO_JUDGE)
         if option.setuponly or option.setupplan:
-            pytest.skip("no judge is asked without a call")
+            pytest.skip("pytest runs only the setup, and judges are called later")
         self.results = self._calibrate(evals)
         self.user_properties += properties(self.results)
 

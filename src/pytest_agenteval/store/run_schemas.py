@@ -80,7 +80,7 @@ OWN_CODE: Schema = {
     "additionalProperties": TEXT,
 }
 SENT: Schema = {
-    "description": "of what models were told: `system prompt`, `first message`, `list of tools`",
+    "description": "of what models were sent: `system prompt`, `first message`, `list of tools`",
     "type": "object",
     "additionalProperties": TEXT,
 }
@@ -128,7 +128,7 @@ FINISHED = object_schema(
         "acted": {**FLAG, "description": "whether it did, where there is a label"},
         "split": {"enum": ["dev", "held_out"], "description": "of the task; none in older journals"},
         "doubtful_events": {"type": "object", "additionalProperties": COUNT},
-        "own_models": {**list_schema(TEXT), "description": "models that the agent asked by itself"},
+        "own_models": {**list_schema(TEXT), "description": "models that the agent called by itself"},
         "called_tools": {**list_schema(TEXT), "description": "tools that the agent called, 50 at most"},
         "origin": object_schema(
             {"run": TEXT, "attempt": FROM_ONE},
@@ -211,7 +211,7 @@ TRANSCRIPT_LINE = published(
             "calls": list_schema(CALL),
             "asks": list_schema(ASK),
             "events": list_schema(EVENT),
-            "tools": {**LONG, "description": "the tools that a model was told of: JSON, beside other texts"},
+            "tools": {**LONG, "description": "the tools that a model was offered: JSON, beside other texts"},
         }
         | {"answer": TEXT_OR_LONG, "state": MAP}
         | {"before": {"type": "object", "additionalProperties": FILE}}
@@ -248,7 +248,7 @@ HELD_OUT_LOOKS = {
 PRICES = object_schema(
     {"table": TEXT, "own": {"type": "object", "additionalProperties": TEXT}},
     {},
-    "where prices come from: a package with its version; models whose price the user says, with its date",
+    "where prices come from: a package with its version; models whose price the user set, with its date",
 )
 PLANNED_GROUP = object_schema(
     {"suite": TEXT, "model": TEXT, "variant": TEXT, "bucket": TEXT}

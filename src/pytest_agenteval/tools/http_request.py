@@ -96,7 +96,7 @@ class RequestTemplate:
         uri = self.url.write(full, secrets) if has_address else ABSENT
         # An argument must never be an address, nor lead up and away from it.
         if uri is ABSENT or not {".", ".."}.isdisjoint(uri.split("/")):
-            raise ToolFailed("the arguments name no address that this tool asks", "bad_arguments")
+            raise ToolFailed("the arguments give no address that this tool may use", "bad_arguments")
         query = _pairs(self.query.write(full, secrets))
         uri = f"{uri}{'&' if '?' in uri else '?'}{query}" if query else uri
         if base and self.base and uri.startswith(self.base):

@@ -224,7 +224,9 @@ class HttpWire:
         missing = [name for name in self._secrets if not os.environ.get(name)]
         if missing:
             names = " and ".join(f"${name}" for name in missing)
-            raise UsageMistake(f"the tool {self._tool!r} asks its provider, which takes {names}: not set")
+            raise UsageMistake(
+                f"the tool {self._tool!r} needs {names} for its provider: not set in the environment"
+            )
         variable = "AGENTEVAL_TOOLS_BASE_" + self._provider.upper().replace("-", "_")
         base = self._base or (os.environ.get(variable, "") if self._provider else "")
         if self._token is None or self._token_template is None:

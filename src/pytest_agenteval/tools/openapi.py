@@ -517,7 +517,9 @@ def _make_tools(
             where = (*place[:2], *wrong.path) if is_ours else place
             yield _problem(document, where, wrong.expected, wrong.found, wrong.hint)
         if declared.name in names:
-            yield _problem(document, place, "a name of its own: say `name`", f"{declared.name!r} again")
+            yield _problem(
+                document, place, "a name that no other tool has: set `name`", f"{declared.name!r} again"
+            )
         names.add(declared.name)
         yield http_tool(declared, provider)
 

@@ -115,7 +115,7 @@ _OF_NOBODY = (
     "(`loop: own` in the suite)"
 )
 
-GIVEN_UP = "given up by who asked"
+GIVEN_UP = "cancelled by the client"
 """Why no response came: the client no longer waited for it, as for the slower of two replies."""
 
 BROKE_OFF = "broke off"

@@ -210,7 +210,7 @@ METRICS: Mapping[str, str] = {
     "alpha": "Krippendorff's alpha of interval data, at most 1",
     "alpha_ordinal": "Krippendorff's alpha of ordered data, at most 1",
     "alpha_nominal": "Krippendorff's alpha of the categories as mere names, at most 1",
-    "decided": "share of asks that brought a score, 0 to 1",
+    "decided": "share of requests that gave a score, 0 to 1",
 }
 
 # Metrics whose lower values are better.

@@ -189,8 +189,8 @@ def _check_reachable(address: str) -> None:
     """Raise ExecutorBroken if nothing answers: Ray itself would try for minutes, and print messages."""
     if "://" in address:
         raise ExecutorBroken(
-            f"{ADDRESS}={address}: expected HOST:PORT of the cluster's head, whose port is 6379 where nobody "
-            "says otherwise, or auto; the protocol of Ray's clients will not do"
+            f"{ADDRESS}={address}: expected HOST:PORT of the cluster's head (the port is 6379 by default), "
+            "or auto; an address of Ray's client protocol does not work"
         )
     host, _, port = address.rpartition(":")
     # ``auto``, or another word that Ray understands.

@@ -65,7 +65,7 @@ def trajectory(run: Run, trial: Trial) -> Fields:
     # The format demands a step. Without a message it is the agent's answer, else the reason for none.
     if not steps:
         answer = trial.outcome.answer.text
-        nothing = trial.message or f"{trial.ending}: nothing was said"
+        nothing = trial.message or f"{trial.ending}: no message"
         steps = [{"source": "agent" if answer else "system", "message": answer or nothing}]
     numbered = [{"step_id": number, **step} for number, step in enumerate(steps, start=1)]
     model = requested_model(run, trial)

@@ -243,9 +243,9 @@ class Recording(AbstractContextManager["Recording"]):
         changed = sum(event.kind == CHANGED_PROMPT for event in self.transcript.events)
         if changed and raised is None and not self._place.has_trial:
             replies = "1 reply was" if changed == 1 else f"{changed} replies were"
-            text = f"record({self.name!r}): {replies} played that belong to another prompt"
+            text = f"record({self.name!r}): {replies} replayed, but recorded for another prompt"
             # At the line of the block: stack level 3 is the caller of __exit__.
-            warnings.warn(f"{text}; record anew:  {self._place.ways.anew}", stacklevel=3)
+            warnings.warn(f"{text}; record again:  {self._place.ways.anew}", stacklevel=3)
         return None
 
     def _broken(self, tapes: RecordingTapes) -> BaseException | None:

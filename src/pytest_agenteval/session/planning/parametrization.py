@@ -56,7 +56,7 @@ def judges_named(names: Sequence[str], settings: Settings, registry: Registry) -
     for judge in judges:
         if judge.id in PLAYERS or judge.id == OWN_MODEL:
             raise UsageMistake(
-                f"{judge.name!r} plays an agent and judges nothing; name a model, such as claude"
+                f"{judge.name!r} stands in for an agent and cannot judge; name a model, such as claude"
             )
     return judges
 

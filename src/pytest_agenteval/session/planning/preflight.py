@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.store.run_documents import SuiteGate
 
 
-_CLASS_HINT = "its class names those that it asks for: templates = {name: text}, or prompt_names"
+_CLASS_HINT = "list them in its class: templates = {name: text}, or prompt_names"
 
 
 def _check_prompts(registry: Registry, variants: Sequence[Variant], tasks: Iterable[PlannedTask]) -> None:
