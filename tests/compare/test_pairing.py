@@ -80,7 +80,7 @@ def test_other_judges_are_named() -> None:
         side("old", {"x/a": [1.0]}, judges=("gpt",), digests=digests[0]),
         side("new", {"x/a": [1.0]}, judges=(), digests=digests[1]),
     )
-    assert comparison.obstacles[0].problem == "judged by gpt -> nobody"
+    assert comparison.obstacles[0].problem == "judged by gpt -> no judge"
 
 
 def test_an_errored_trial_has_no_digests_and_is_no_obstacle() -> None:

@@ -45,7 +45,7 @@ def test_graders_that_see_nothing_are_reported_blind(audited: tuple[pytest.RunRe
     assert {(trial.player, trial.done) for trial in bad.unseen if trial.task == "blind"} >= {
         ("number_plus_one", "18 -> 19"),
         ("date_off_by_a_day", "2026-05-12: a day later"),
-        ("verbatim_paste", "the question itself in the place of each text"),
+        ("verbatim_paste", "each text is replaced by the question"),
     }
     assert {trial.task for trial in bad.for_judges} == {"judged"}
     assert audit.unaudited == {"bad": ("bare",)}

@@ -169,7 +169,8 @@ def test_a_judge_that_cannot_be_read_twice_could_not_tell(result: Any) -> None:
 
     assert play.asked["stern hopeless"] == 2
     assert (trial.ending, trial.cause, _grade(trial).score) == ("errored", "ungraded", None)
-    assert _votes(trial)[0]["problem"] == "warmth is -1, outside of 0 to 1"
+    problem = _votes(trial)[0]["problem"]
+    assert problem.startswith("warmth is -1, outside of 0 to 1; the reply was '{")
 
 
 def test_what_judges_take_is_not_the_agents(result: Any) -> None:

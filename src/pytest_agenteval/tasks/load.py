@@ -213,7 +213,8 @@ def _document(path: Path, data: bytes, sure: bool, *, below_suite: bool) -> Pars
         keys = top_level_keys(path, data) if below_suite else ()
         if below_suite and (keys is None or any(map(may_be_task, keys))):
             raise DoubtfulFile(
-                replace(problem, hint=problem.hint or _ASIDE) for problem in wrong.problems
+                replace(problem, hint=f"{problem.hint}; {_ASIDE}" if problem.hint else _ASIDE)
+                for problem in wrong.problems
             ) from None
         return None
 

@@ -165,7 +165,7 @@ def test_what_is_wrong_is_told_at_the_call() -> None:
         ({"record_chat": "sometimes"}, "record_chat"),
         ({"model": "nobodys"}, "nobodys"),
         ({"agent": 7}, "agent"),
-        ({"judge": ["rules"]}, "judges nothing"),
+        ({"judge": ["rules"]}, "cannot judge"),
     ):
         with pytest.raises(UsageMistake, match=said):
             run(OSLO, **{"agent": answer, **mistake})
@@ -285,7 +285,7 @@ def test_a_miss_is_told_though_the_code_swallows_it(recorded: str) -> None:
 
 def test_replies_of_another_prompt_are_played_with_a_warning(recorded: str) -> None:
     """Who changed a prompt learns, where the block stands, that the old replies were played."""
-    said = "2 replies were played.* AGENTEVAL_RECORD_CHAT=all"
+    said = "2 replies were replayed, but .* AGENTEVAL_RECORD_CHAT=all"
     with pytest.warns(UserWarning, match=said) as warned, record("shop/refund"):
         answer_by_model(recorded, prompt="I want another one")
     assert warned[0].filename == __file__

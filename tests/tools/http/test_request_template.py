@@ -132,7 +132,7 @@ def test_arguments_are_read_back_from_a_path(word: str, n: int) -> None:
 def test_an_argument_never_leads_to_another_address(args: dict[str, Any]) -> None:
     """Clients and servers walk up at two dots: the agent is told, and nothing is asked."""
     wire = wire_of({"url": "/of/{word}/all"}, {"name": "p", "base": "https://a.b/v1"})
-    with pytest.raises(ToolFailed, match="name no address") as failed:
+    with pytest.raises(ToolFailed, match="give no address") as failed:
         wire.request(args)
     assert failed.value.type == "bad_arguments"
 
