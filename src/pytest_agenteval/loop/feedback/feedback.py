@@ -62,7 +62,7 @@ from pytest_agenteval.text.redaction import KNOWN_SECRETS
 # The folder beside an agent's module from which ``read_templates`` reads its prompts.
 PROMPT_FOLDER = "prompts"
 
-NOT_RECORDED = "not recorded: the run is older than this feature, or its agent reads no prompts"
+NOT_RECORDED = "not recorded: the agent reads its prompts by itself, or the run is of an earlier version"
 
 # How many tasks' descriptions make up a bucket's rule.
 MOST_TASKS = 3
