@@ -115,11 +115,12 @@ def test_a_trial_of_another_run_is_told_with_that_run(shown: Shown, results: Pat
 
 
 def test_a_run_in_the_place_of_a_trial_is_answered_with_the_command(shown: Shown, results: Path) -> None:
-    """Reports print ``latest:worst``, so users type a run alone, or a run before a trial's name."""
+    """Reports print ``latest:worst``, so users type a run alone, or a run and a trial."""
     old = next(path.name for path in results.glob("2*") if not path.name.endswith("-2"))
 
     assert "\nlatest is a run: agenteval show latest:worst" in shown("latest", status=2)
-    assert f"\n{old} is a run: agenteval show cheapest --run {old}" in shown(f"{old}:cheapest", status=2)
+    assert shown(f"{old}:cheapest") == shown("cheapest", "--run", old) != shown("latest:cheapest")
+    assert f"\n{old} is a run: agenteval show no --run {old}" in shown(f"{old}:no", status=2)
     assert "is a run" not in shown("nosuch:cheapest", status=2)
 
 

@@ -353,6 +353,8 @@ def show_arguments(parser: argparse.ArgumentParser) -> None:
 def show(args: argparse.Namespace) -> int:
     """Show the trials that are meant; 2 where a transcript is lost and only its journal entry is shown."""
     query = parse_query(args.trial)
+    if query.name and not args.run:
+        query = _with_run(query, Path(args.results))
     if query.run and args.run:
         raise UsageMistake(f"{args.trial} names a run, and so does --run {args.run}: remove one of them")
     results, named = Path(args.results), query.run or args.run
@@ -410,6 +412,18 @@ def _write_notes(run: Run, entries: Sequence[JournalEntry], args: argparse.Names
             lines = note_lines(entry.note, entry.attempt, Detail(terminal_width()))
             print_lines([StyledLine(trial_name(entry.key)), *(lines if entry.note else [NO_LONGER])])
     return 0
+
+
+def _with_run(query: TrialQuery, results: Path) -> TrialQuery:
+    """Read ``RUN:TRIAL``, if there is such a run and trial: a trial's own name may hold a colon."""
+    named, colon, name = query.name.partition(":")
+    if not (named and colon and name) or name.startswith(":"):
+        return query
+    try:
+        entries = load_run(find_run(results, named)).entries
+    except UsageMistake:
+        return query
+    return TrialQuery(name=name, run=named) if best_matches(entries, name) else query
 
 
 def _load_for(query: TrialQuery, folder: Path) -> Run:
