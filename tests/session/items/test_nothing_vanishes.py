@@ -163,6 +163,11 @@ def test_what_pytest_does_not_look_into_is_not_looked_at(pytester: pytest.Pytest
             "greet.yaml looks like a task, but there is no suite",
             0,
         ),
+        (
+            {"Suite.yaml": "agent: tool_calling\ntasks: [{input: a, graders: [{name: answer_json}]}]\n"},
+            "Suite.yaml looks like a suite: rename it to suite.yaml",
+            0,
+        ),
         ({"suits.yaml": suite(), "a.json": task("a")}, "a.json looks like a task, but there is no suite", 1),
     ],
 )

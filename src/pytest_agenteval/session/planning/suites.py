@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import redirect_stderr
 from glob import iglob
@@ -380,6 +381,7 @@ def _promoted_names(suite: Suite, file: Path) -> Iterator[tuple[Path, str, str, 
 
 LARGEST_FILE = 1_000_000  # bytes of the largest file that hints look into: it may be anybody's
 MOST_FOLDERS = 3
+_WORDS_OF_A_SUITE = (re.compile(rb"\btasks\b"), re.compile(rb"\bagent\b"), re.compile(rb"\bgraders\b"))
 
 
 def missing_suite_hints(paths: Iterable[Path], root: Path) -> list[str]:
@@ -389,7 +391,12 @@ def missing_suite_hints(paths: Iterable[Path], root: Path) -> list[str]:
     # folder.
     suites = Suites(root)
     tasks: dict[Path, Path] = {}
+    misnamed: list[str] = []
     for path in paths:
+        if _looks_like_a_suite(path) and suites.belongs_to_none(path):
+            ending = path.suffix.lower()
+            misnamed.append(f"{short_path(path)} looks like a suite: rename it to suite{ending}")
+            continue
         above = {*path.parents} - ({root} - {path.parent})
         if above.isdisjoint(tasks) and suites.belongs_to_none(path) and _looks_like_a_task(path):
             tasks[path.parent] = path
@@ -397,15 +404,25 @@ def missing_suite_hints(paths: Iterable[Path], root: Path) -> list[str]:
         f"{short_path(path)} looks like a task, but there is no suite.yaml in its folder or above"
         for path in tasks.values()
     ]
-    return first_few(lines, MOST_FOLDERS, "and the same in {} more folders")
+    return first_few([*misnamed, *lines], MOST_FOLDERS, "and the same in {} more folders")
+
+
+def _looks_like_a_suite(path: Path) -> bool:
+    """Whether a file that is no suite by its name holds tasks beside the agent that does them."""
+    # As in suites.yaml, Suite.yaml or support.yaml; another tool's file has no graders.
+    value = _value_of(path, _WORDS_OF_A_SUITE)
+    return isinstance(value, dict) and {"agent", "tasks"} <= value.keys() and path.name not in SUITE_NAMES
+
+
+def _value_of(path: Path, words: Iterable[re.Pattern[bytes]]) -> object:
+    """Give what a JSON or YAML file with such words holds; None where that cannot be read."""
+    try:
+        data = path.read_bytes() if path.stat().st_size <= LARGEST_FILE else b""
+        return parse_document(path, data).value if all(word.search(data) for word in words) else None
+    except (OSError, ProblemsFound):
+        return None
 
 
 def _looks_like_a_task(path: Path) -> bool:
-    try:
-        data = path.read_bytes() if path.stat().st_size <= LARGEST_FILE else b""
-        if not (is_data_name(path.name) and all(word.search(data) for word in WORDS_OF_A_TASK)):
-            return False
-        value: object = parse_document(path, data).value
-    except (OSError, ProblemsFound):
-        return False
+    value = _value_of(path, WORDS_OF_A_TASK) if is_data_name(path.name) else None
     return any(map(is_task, value if isinstance(value, list) else [value]))
