@@ -22,6 +22,9 @@ MOST_BYTES = 9_000
 WIDTHS = (100, 120)
 """Columns of each screen's terminal; longer times on a busy machine need room in the second."""
 
+LATENCY_S = 0.05
+"""Seconds of each reply: below 20 ms a summary leaves the column of turns out."""
+
 MORE = """\
   - input: When does order {order} leave?
     graders:
@@ -104,7 +107,7 @@ def test_the_example_prints_what_readme_shows(tmp_path: Path) -> None:
     """Who types README's commands, in their order, sees its screens: scores, reasons and verdict."""
     _project(tmp_path)
     printed = []
-    with ModelServer(_reply) as server:
+    with ModelServer(_reply, LATENCY_S) as server:
         for (commands, screen), width in zip(_sections(), WIDTHS, strict=True):
             outputs = [_run(command, tmp_path, server.openai_base, width) for command in commands]
             printed.append((_steady(outputs[-1]), _steady(screen)))

@@ -32,6 +32,7 @@ from pytest_agenteval.session.item_reports import make_longrepr
 from pytest_agenteval.session.pytest_output import write_line, write_workflow_commands
 from pytest_agenteval.session.run_end import WIDE, RunEnd
 from pytest_agenteval.session.settings_reading import misspelt_variables
+from pytest_agenteval.session.stash import uncollected_key
 from pytest_agenteval.session.worker_messages import is_header_hidden, message_lines, not_tasks_lines
 from pytest_agenteval.store.run_documents import RunAudit
 from pytest_agenteval.store.run_folder import (
@@ -44,6 +45,8 @@ from pytest_agenteval.store.run_folder import (
     read_json,
     read_planned,
 )
+from pytest_agenteval.tasks.documents import short_path
+from pytest_agenteval.tasks.file_names import SUITE_NAMES
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.formatting import (
     StyledLine,
@@ -315,8 +318,18 @@ def _leave_markdown(end: RunEnd) -> str:
 
 
 def explain_no_trials(reporter: Any, config: pytest.Config) -> None:
-    for line in message_lines(config):
+    for line in (*message_lines(config), *_suites_without_tasks(reporter, config)):
         reporter.write_line(f"agenteval: {line}")
+
+
+def _suites_without_tasks(reporter: Any, config: pytest.Config) -> Iterator[str]:
+    """Name suite files that hold no tasks, if nothing at all was collected."""
+    if any(map(reporter.stats.get, ("deselected", "error"))):
+        return
+    for path in config.stash.get(uncollected_key, ()):
+        if path.name in SUITE_NAMES:
+            ways = "list them under `tasks:` in it, or put task files beside it"
+            yield f"{short_path(path)} has no tasks: {ways}"
 
 
 def _calibrations(end: RunEnd, width: int) -> Iterator[StyledLine]:

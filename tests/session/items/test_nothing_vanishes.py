@@ -187,6 +187,22 @@ def test_tasks_without_a_suite_are_hinted_at(
         assert f"evals/{hint}" in lines[0]
 
 
+@pytest.mark.parametrize("text", [suite(), "- name: greetings\n", ""])
+def test_a_suite_without_tasks_is_named_if_nothing_else_is_collected(
+    pytester: pytest.Pytester, text: str
+) -> None:
+    """pytest itself says no more than that no tests ran."""
+    write(pytester.path, {"evals/suite.yaml": text})
+
+    empty = run(pytester)
+
+    assert empty.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    empty.stdout.fnmatch_lines(["agenteval: evals/suite.yaml has no tasks: list them under `tasks:` *"])
+    write(pytester.path, {"evals/a.json": task("a")})
+    run(pytester, "-k", "nosuch").stdout.no_fnmatch_line("*has no tasks*")
+    run(pytester).stdout.no_fnmatch_line("*has no tasks*")
+
+
 def test_other_peoples_json_at_the_root_hides_no_folder_of_tasks(pytester: pytest.Pytester) -> None:
     """Each folder has a line; of very many the first few, and how many more."""
     folders = {f"f{number}/deep/{name}.json": task(name) for number in range(6) for name in "ab"}
