@@ -93,8 +93,8 @@ def test_every_score_is_in_the_plot(noisy: dict[str, Any]) -> None:
     ("judge", "text"),
     [
         ("constant", "every score is 0.5"),
-        ("perfect", "There is none: 30 of 30 labels have a score, and each is the label."),
-        ("hoarse", "There is none: 4 of 30 labels have a score, and each is the label."),
+        ("perfect", "None: 30 of 30 labels have a score, and each score equals its label."),
+        ("hoarse", "None: 4 of 30 labels have a score, and each score equals its label."),
     ],
 )
 def test_what_is_not_there_says_why(tmp_path: Path, judge: str, text: str) -> None:

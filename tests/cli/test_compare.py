@@ -69,8 +69,8 @@ def test_graders_that_changed_are_refused_by_file_and_key(capsys: pytest.Capture
     old, new = stored(tasks(2, 1.0)), stored(tasks(2, 1.0), ruler="2")
     assert main(["compare", old, new]) == 2
     err = capsys.readouterr().err
-    assert "t0: graders: not what they were" in err
-    assert "t1: graders: not what they were" in err
+    assert "t0: graders: have changed" in err
+    assert "t1: graders: have changed" in err
     assert "--allow" in err
 
 

@@ -125,7 +125,7 @@ def test_nothing_to_promote_says_why(pytester: pytest.Pytester, capsys: pytest.C
     offline = printed(capsys, "promote")
     few = printed(capsys, "promote", "--model=scripted")
 
-    assert "greetings: 0 of 5 mature runs with a model that is not offline\n" in offline
+    assert "greetings: 0 of 5 mature runs with a real model\n" in offline
     assert "greetings: nothing to promote\n" in offline
     assert "  not counted: offline models (scripted); add --model=NAME to count one\n" in offline
     assert "greetings: 1 of 5 mature runs with scripted: 2" in few

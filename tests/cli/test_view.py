@@ -303,7 +303,7 @@ def test_baselines_below_the_project_are_listed(tmp_path: Path) -> None:
         )
         assert client.ask(f"/report?{picked}").status == 200
         got = client.ask(f"/report?side={quote(side('baseline', names[0]), safe='')}")
-        assert (got.status, "a baseline of form 9" in got.text) == (404, True)
+        assert (got.status, "baseline format 9" in got.text) == (404, True)
 
 
 def test_looking_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -201,7 +201,7 @@ def twice() -> str:
     return json.dumps(data)
 
 
-MERGED = "tasks: a: its lists and numbers do not fit together, or it is there twice"
+MERGED = "tasks: a: its lists have different lengths, or it is listed twice"
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ MERGED = "tasks: a: its lists and numbers do not fit together, or it is there tw
         (change(repetitions=[2, 2]), MERGED),
         ("{", "expected a baseline's file, as `agenteval baseline set` writes it; it cannot be read"),
         ("[]", "found no key 'agenteval_baseline'"),
-        ('{"agenteval_baseline": 2}', "a baseline of form 2: this pytest-agenteval knows 1"),
+        ('{"agenteval_baseline": 2}', "baseline format 2: this pytest-agenteval reads format 1"),
         ('{"agenteval_baseline": 1, "tasks": {}}', "common: expected a list; found NoneType"),
         (change(endings=["passed"]), MERGED),
         (change(scores=[1, 7]), "tasks[1]: TaskLine: Expected `float` <= 1.0 - at `$.scores[1]`"),

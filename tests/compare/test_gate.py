@@ -63,8 +63,8 @@ def gated(label: str = "s", *, gate: Gate, **more: Any) -> GatedSuite:
         (0.05, compared("identical", low=-0.04), "gate: held (s not worse by more than 0.05)"),
         (0.05, compared("identical", low=-0.06), "gate: broken: s may be worse by more than 0.05"),
         (0.01, compared("identical", low=-0.06), "gate: broken: s may be worse by more than 0.01: 100 tasks "
-                                                 "are too few to rule it out, even if all score the same "
-                                                 "(437 are not)"),
+                                                 "are too few to rule it out, even if all score the same; "
+                                                 "you need 437"),
         (0.05, compared("worse", low=-0.04), "gate: held (s not worse by more than 0.05)"),
         (0.05, compared("worse", low=-0.05), "gate: broken: s may be worse by more than 0.05"),
         (0.05, compared("not worse", low=-0.04, a="worse"), "gate: broken: a is worse (0.90 -> 0.80)"),

@@ -68,7 +68,7 @@ def test_a_grader_is_named_with_its_versions() -> None:
     new = {"ruler": "2", "graders": {"a": "4:aa", "b": "1:xx", "d": "1:dd"}}
     (obstacle,) = with_digests(old, new).obstacles
     assert str(obstacle) == (
-        "evals/s/a.yaml: a: graders: a version 3 -> 4; b configured, weighed or judged otherwise; "
+        "evals/s/a.yaml: a: graders: a version 3 -> 4; b has other settings, weight or judges; "
         "c only in old; d only in new"
     )
 

@@ -516,7 +516,7 @@ def test_suspects_are_told_by_what_real_models_did(tmp_path: Path) -> None:
     assert "a 0 of 8 trials passed, 2 runs with claude; rules passed 0 of 4, oracle passed 0 of 2" in printed
     assert "d 2 of 2 times, 4 of 8 trials passed, claude" in printed
     assert (
-        "listed are tasks whose trials (7 or more) all missed or all passed: if each task passed half of the "
+        "listed: tasks whose trials (7 or more) all missed or all passed; if each task passed half of the "
         "time, chance would list one in less than 5 % of suites" in printed
     )
 

@@ -263,7 +263,7 @@ def _promotion_lines(suite: SuitePromotion, args: argparse.Namespace) -> Iterato
     if suite.kind != "capability":
         yield f"{suite.suite}: of kind {suite.kind}, where every miss fails already: nothing to promote"
         return
-    whose = f" with {', '.join(suite.models) or args.model or 'a model that is not offline'}"
+    whose = f" with {', '.join(suite.models) or args.model or 'a real model'}"
     titles = f": {', '.join(suite.runs)}" if suite.runs else ""
     yield f"{suite.suite}: {len(suite.runs)} of {pluralize(suite.needed, 'mature run')}{whose}{titles}"
     for run in suite.not_counted:

@@ -278,8 +278,8 @@ def read_baseline(path: Path) -> ComparedRun:
                     raise ValueError(entry.key.repetition)
         except (ValueError, LookupError, TypeError):
             raise UsageMistake(
-                f"{path}: tasks: {line.task}: its lists and numbers do not fit together, or it is there "
-                "twice, as when two files were merged"
+                f"{path}: tasks: {line.task}: its lists have different lengths, or it is listed twice, "
+                "as after a merge; write the file again: agenteval baseline set"
             ) from None
     judges = tuple(judge.id for judge in _lines(path, data, "judges", RunModel)) if "judges" in data else ()
     looks = tuple(_lines(path, data, "looks", SuiteLook)) if "looks" in data else ()
@@ -341,7 +341,7 @@ def _read(path: Path) -> Mapping[str, Any]:
         raise UsageMistake(f"{path}: expected {NOUN}; found no key {BASELINE_MARK!r}")
     if data[BASELINE_MARK] != VERSION:
         found = data[BASELINE_MARK]
-        raise UsageMistake(f"{path}: a baseline of form {found!r}: this pytest-agenteval knows {VERSION}")
+        raise UsageMistake(f"{path}: baseline format {found!r}: this pytest-agenteval reads format {VERSION}")
     return data
 
 

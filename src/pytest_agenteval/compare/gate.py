@@ -184,7 +184,7 @@ def _not_worse(suite: GatedSuite, tolerance: float | bool) -> Iterator[RuleFindi
         needed, too_few = tasks_to_exclude(tolerance, suite.comparison.levels.suite), ""
         if change.tasks < needed:
             few = "1 task is" if change.tasks == 1 else f"{change.tasks} tasks are"
-            too_few = f": {few} too few to rule it out, even if all score the same ({needed} are not)"
+            too_few = f": {few} too few to rule it out, even if all score the same; you need {needed}"
         yield "broken", f"{suite.label} may be worse{by_more}{too_few}"
     elif not worse:
         shown = f"not worse{by_more}" if by_more else "shows no fall"

@@ -402,7 +402,7 @@ def _ruler_problem(pair: TaskPair, old: ComparedRun, new: ComparedRun) -> str:
     if set(old.judges) != set(new.judges):
         judges = [", ".join(side.judges) or "no judge" for side in (old, new)]
         parts.append(f"judged by {judges[0]} -> {judges[1]}")
-    return "; ".join(parts) or "not what they were"
+    return "; ".join(parts) or "have changed"
 
 
 def _grader_change(label: str, before: str, after: str) -> str:
@@ -411,7 +411,7 @@ def _grader_change(label: str, before: str, after: str) -> str:
     versions = before.rpartition(":")[0], after.rpartition(":")[0]
     if versions[0] != versions[1]:
         return f"{label} version {versions[0]} -> {versions[1]}"
-    return f"{label} configured, weighed or judged otherwise"
+    return f"{label} has other settings, weight or judges"
 
 
 def _differences(pairs: Sequence[TaskPair]) -> Iterator[str]:

@@ -86,8 +86,8 @@ def recording_spans(scope: Scope, recorder: Recorder, *, set_up: bool) -> Iterat
 CLOSING_S = 2.0
 
 _SETTING = (
-    "something that the agent holds for all trials (a client, a session, a lock) belongs to the loop of "
-    "another trial. Create it in the agent's run, or let all trials share one loop: "
+    "an object that the agent shares between trials (a client, a session, a lock) belongs to the event "
+    "loop of another trial. Create it in the agent's run, or let all trials share one loop: "
     '`agent: {call: ..., loop: shared}` in the suite, `loop = "shared"` in an agent\'s class'
 )
 # Messages of asyncio, and of libraries on it, when something is used on another loop than its own.

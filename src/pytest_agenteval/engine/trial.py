@@ -332,7 +332,7 @@ class _TrialRun:
         limits, usage = self.plan.task.limits, self.recorder.usage
         for name in ("cost_usd", "tokens"):
             if getattr(limits, name) is not None and getattr(usage, name) is None:
-                self.recorder.event(UNPRICED_LIMIT, f"{name}: what models took is not known")
+                self.recorder.event(UNPRICED_LIMIT, f"{name}: the usage of its models is unknown")
         self.tool_tape = self.ctx.tools.tape
         self._note_unread_prompts()
         # Even if the agent has caught the exception.

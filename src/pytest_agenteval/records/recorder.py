@@ -80,7 +80,7 @@ class _Conversation:
 
 
 class AddedPrompt(NamedTuple):
-    """Where a request's messages were added: the phase, and which were new."""
+    """Where a request's messages stand in the transcript: the phase, and which were new."""
 
     phase: int
     messages: Sequence[Mapping[str, Any]]

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 @pytest.hookspec(historic=True)
 def pytest_agenteval_register(registry: Registry) -> None:
-    """Offer agents, models, graders, tools and all else that has a name; see ``Registry``.
+    """Register agents, models, graders, tools and everything else that has a name; see ``Registry``.
 
-    Each implementation is called once: when the run is configured or, for a conftest
-    further down, when it is loaded, which is before the task files beside it are read.
-    Installed benchmarks, found by the entry points ``pytest_agenteval.benchmarks``, are
-    called when a name is first looked up, also by commands that are no pytest runs.
-    A name can be taken only once: a second claim is an error that shows both claimants.
+    Each implementation is called once, when pytest is configured. That of a conftest in a
+    subfolder is called when pytest loads it, before the task files beside it are read.
+    Installed benchmarks (entry points ``pytest_agenteval.benchmarks``) are called when a
+    name is first looked up, also by ``agenteval`` commands.
+    A name can be registered only once. A second registration is an error that names both places.
 
     The built-in agents and graders are registered through this same hook.
 
@@ -35,14 +35,15 @@ def pytest_agenteval_register(registry: Registry) -> None:
 
 @pytest.hookspec
 def pytest_agenteval_trial_finished(config: pytest.Config, trial: Trial) -> None:
-    """Look at a trial that has been graded and written to the journal.
+    """Read a trial after it was graded and written to the journal.
 
     Called on pytest's main thread in the process that ran the trial, once for each trial, when
     its item reports. The trial is frozen: to change a grade, write a grader. You can copy and
     pickle it; ``trial.to_json()`` holds all of it, and ``Trial.from_json`` reads it back.
 
     With ``--agent-resume`` and ``--agent-reuse`` the hook is called for earlier trials too;
-    ``trial.origin`` names the run that carried them out, if it was another one.
+    ``trial.origin`` names the run in which they ran, if it was another one.
 
-    A hook that raises changes no trial's ending. The end of the run warns once and names its file.
+    An exception in the hook does not change the trial's ending. The run's summary warns once and
+    names the hook's file.
     """

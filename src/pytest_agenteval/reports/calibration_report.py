@@ -286,7 +286,7 @@ def _no_disagreement(data: JsonObject) -> str:
     agreements = _agreements(data, data["measured"][-1]["judge"])
     scored, labelled = (sum(agreement[key] for agreement in agreements) for key in ("scored", "examples"))
     # A judge that gave no score at all has no disagreement either, which must not look like praise.
-    return f"There is none: {scored} of {pluralize(labelled, 'label')} have a score, and each is the label."
+    return f"None: {scored} of {pluralize(labelled, 'label')} have a score, and each score equals its label."
 
 
 def _card(data: JsonObject, dimension: str, judge: str, is_decisive: bool) -> dict[str, Any]:

@@ -119,7 +119,10 @@ _EVENTS: Mapping[str, tuple[str, str]] = {
         "used an unknown amount of limited tokens or money: the limit was not enforced",
     ),
     OUTPUT_CUT: ("output", "of a command cut: too long"),
-    UNKNOWN_TRIAL: ("trial", "may have sent a request that was refused, as its context was empty"),
+    UNKNOWN_TRIAL: (
+        "trial",
+        "may have sent a request that was refused: a thread or callback lost its contextvars",
+    ),
 }
 
 

@@ -249,7 +249,7 @@ def _counted(suspects: Suspects) -> Iterator[str]:
     beside = f"; {offline} without an LLM: not counted as models" if offline else ""
     yield f"counted: {pluralize(suspects.trials, 'graded trial')} of {_names(suspects.real)}{beside}"
     yield (
-        f"listed are tasks whose trials ({suspects.enough} or more) all missed or all passed: if each task "
+        f"listed: tasks whose trials ({suspects.enough} or more) all missed or all passed; if each task "
         f"passed half of the time, chance would list one in less than {100 * BY_CHANCE:g} % of suites"
     )
     if suspects.too_few:

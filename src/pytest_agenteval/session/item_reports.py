@@ -115,7 +115,7 @@ def call_trial_finished(config: pytest.Config, trial: Trial, failed_hooks: dict[
                 last = user_frames_first(raised).rstrip().splitlines()[-MOST_TRACEBACK_LINES:]
                 head = (
                     f"warning: hook {HOOK_NAME} in {place} raised {exception_line(raised)}; "
-                    "no trial is changed by it"
+                    "trials are not affected"
                 )
                 failed_hooks[place] = "\n".join([head, *(f"  {line}" for line in last)])
 

@@ -42,7 +42,7 @@ MOST_NAMED = 3
 
 
 def add_common_arguments(parser: argparse.ArgumentParser, target: str) -> None:
-    """Declare ``--to`` (help: ``target``), ``--mode`` and ``--force``."""
+    """Add an importer's options ``--to``, ``--mode`` and ``--force``; ``target`` is the help of ``--to``."""
     parser.add_argument("--to", required=True, metavar="DIR", help=target)
     parser.add_argument(
         "--mode",

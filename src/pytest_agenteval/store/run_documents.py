@@ -132,7 +132,7 @@ class ExtraRepetitions(RunDocument, frozen=True):
 
 
 class SuiteLook(Record, frozen=True):
-    """The result of the look at a suite with one model and variant, and the levels of its verdicts.
+    """The result of an interim look at a suite with one model and variant, and the levels of its verdicts.
 
     ``repetitions`` is how many each task gets, from ``low`` to ``high``. ``baseline`` is the run that it was
     compared with, ``old_model`` and ``old_variant`` the model and variant of that run.

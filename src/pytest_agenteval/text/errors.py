@@ -15,7 +15,7 @@ MOST_LISTED = 12  # names beyond which a list is shortened
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One problem of a file, with all that its author needs to mend it."""
+    """One problem of a file: where it is, what was expected and found, and what to do."""
 
     file: str
     line: int | None

@@ -137,7 +137,7 @@ def test_paths_are_those_of_the_copy(tmp_path: Path) -> None:
     options = (f"--rootdir={tmp_path}", f"-c{tmp_path}/pytest.ini", "-pplugin")
     assert rerooting.context(context).pytest_options == options
     assert rerooting.context(context).conftests == (f"{tmp_path}/evals",)
-    with pytest.raises(ExecutorBroken, match="below the rootdir /home/me/project, which is what travels"):
+    with pytest.raises(ExecutorBroken, match="below the rootdir /home/me/project, which is copied"):
         rerooting.task(replace(task, layers=("/home/me/project-two/a",)))
 
 

@@ -54,7 +54,7 @@ def test_each_step_keeps_less_and_the_worst_bucket_most(whole: Feedback) -> None
     assert given.lines[-1] == whole.buckets[1].failing[0].sections[0].lines[-1]
     assert calls.left_out == 60 - len(calls.lines) > 0
     places = [f"s/b{at}" for at in range(len(cut.buckets))]
-    assert [each.where for each in cut.cuts][: len(places) + 1] == [*places, "buckets that are less bad"]
+    assert [each.where for each in cut.cuts][: len(places) + 1] == [*places, "buckets with higher scores"]
     assert cut.cuts[0].tokens > 0
 
 

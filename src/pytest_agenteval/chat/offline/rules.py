@@ -34,7 +34,7 @@ _ASKING = re.compile(
 
 
 class Move(FrozenValue, frozen=True):
-    """What an offline player says, and which tools it calls."""
+    """The next message of an offline model: its text and its tool calls."""
 
     text: str = ""
     calls: tuple[tuple[str, Mapping[str, Any]], ...] = ()

@@ -113,7 +113,7 @@ def krippendorff_alpha(units: Sequence[Unit], level: MeasurementLevel = "interva
     if not values:
         raise UndefinedStatistic("no example has two scores to compare")
     if min(values) == max(values):
-        raise UndefinedStatistic(f"every score is {values[0]:g}: no disagreement could have been expected")
+        raise UndefinedStatistic(f"every score is {values[0]:g}, so it is not defined")
     apart, paired = _measure(paired, values, level)
     observed = math.fsum(apart(unit) / (len(unit) - 1) for unit in paired) / len(values)
     everything = [value for unit in paired for value in unit]

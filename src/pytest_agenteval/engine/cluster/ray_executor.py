@@ -144,8 +144,8 @@ class RayExecutor:
             raise UsageMistake("--agent-executor=ray needs Ray: pip install 'pytest-agenteval[ray]'")
         if "PYTEST_XDIST_WORKER" in os.environ:
             raise UsageMistake(
-                "--agent-executor=ray: expected no -n, for one process keeps a cluster busy; "
-                "--agent-concurrency=N says how many trials run at once"
+                "--agent-executor=ray: leave out -n, as one process keeps a cluster busy; "
+                "--agent-concurrency=N sets how many trials run at once"
             )
 
     async def ready(self, context: ExecutorContext) -> int:
@@ -175,14 +175,14 @@ class RayExecutor:
         """Have one plan carried out, or a stored trial graded again; raises TrialLost and ExecutorBroken."""
         if request.workspace:
             raise ExecutorBroken(
-                "the fixture `workspace` has made a folder on this machine, and the trial is carried out on "
-                "another: use --agent-executor=local, or name what it starts from in the task"
+                "the fixture `workspace` made a folder on this machine, but the trial runs on another: "
+                "use --agent-executor=local, or set `base_fixture` in the task"
             )
         models = (request.plan.model, *request.plan.conditions.judges)
         if any(not model.offline and provider_of(model.id) == "vllm" for model in models):
             raise ExecutorBroken(
-                "a run starts model servers (vllm/…) on its own machine, and trials are carried out on "
-                "others: start the server yourself, and give its address as the model's api_base"
+                "a run starts model servers (vllm/…) on its own machine, but trials run on others: "
+                "start the server yourself, and set the model's api_base to its address"
             )
         pickled, variables = pickle_request(request), named_variables(request.plan.conditions, request.plan)
         if request.lost + 1 < MOST_LOST:
@@ -222,7 +222,7 @@ class RayExecutor:
             self._take_recordings(recorded, None)
         remarks = [*self._home.other_answers()]
         if self._failed >= MOST_FAILED and self._has_had:
-            remarks.append(f"some actors never came up, and others did their work: {self._refusal}")
+            remarks.append(f"some actors did not start; the others ran all trials: {self._refusal}")
         if self._unfetched:
             workspaces = pluralize(self._unfetched, "workspace")
             remarks.append(f"{workspaces} could not be copied from actors, and are missing")
@@ -287,20 +287,19 @@ class RayExecutor:
             await asyncio.wait_for(actor.start(self._setup, self._project), COMING_UP_S)
         except TimeoutError:
             raise ExecutorBroken(
-                f"no actor came up within {COMING_UP_S:g} s: the cluster has no room for one, "
-                "which takes the place of one processor"
+                f"no actor started within {COMING_UP_S:g} s: the cluster has no free CPU for one"
             ) from None
         except ExecutorBroken:
             raise
         except Exception as raised:
-            raise ExecutorBroken(f"no actor came up: {exception_line(raised)}") from None
+            raise ExecutorBroken(f"no actor started: {exception_line(raised)}") from None
         return actor
 
     async def _until(self, number: int) -> None:
         """Wait until so many actors are up; raises what keeps all of them from it."""
         while len(self._actors) < number:
             if all(place.done() for place in self._places):
-                raise self._refusal or ExecutorBroken("no actor came up")
+                raise self._refusal or ExecutorBroken("no actor started")
             change = asyncio.ensure_future(self._change.wait())
             places = [place for place in self._places if not place.done()]
             await asyncio.wait([change, *places], return_when=asyncio.FIRST_COMPLETED)

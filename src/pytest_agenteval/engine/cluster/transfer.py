@@ -61,7 +61,7 @@ def pack_project(root: Path) -> bytes:
     if (whole := sum(sizes.values())) > MOST_BYTES:
         largest = ", ".join(f"{name} ({_mb(size)})" for name, size in sizes.most_common(MOST_NAMED))
         raise ExecutorBroken(
-            f"{root}: expected a project of at most {_mb(MOST_BYTES)}, for it travels to the cluster; "
+            f"{root}: the project is copied to the cluster, so it may have at most {_mb(MOST_BYTES)}; "
             f"found {_mb(whole)}: {largest}. Files in .gitignore are not sent"
         )
     archive = io.BytesIO()
@@ -234,8 +234,8 @@ class PathMapping(NamedTuple):
             return self.here + text[len(self.home) :]
         if text.startswith("/") and not Path(text).exists():
             raise ExecutorBroken(
-                f"{text}: expected below the rootdir {self.home}, which is what travels to the cluster, "
-                "or on each of its machines"
+                f"{text}: expected a path below the rootdir {self.home}, which is copied to the cluster, "
+                "or a path that exists on each of its machines"
             )
         return text
 

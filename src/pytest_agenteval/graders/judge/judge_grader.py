@@ -190,7 +190,7 @@ def judgement_details(verdict: Any) -> dict[str, Any]:
 
 
 def dimension_check(name: str, score: float | None, threshold: float) -> Check:
-    """Make the check that a dimension reaches the threshold; no score does not."""
+    """Make the check that a dimension reaches the threshold; without a score it fails."""
     passed = score is not None and score >= threshold - ROUNDING
     return Check(f"{name} is good enough", passed, f"{threshold:g} or more", format_score(score))
 

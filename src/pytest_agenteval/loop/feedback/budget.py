@@ -199,9 +199,9 @@ def _cuts(whole: Feedback, cut: Feedback) -> Iterator[Cut]:
             yield Cut(f"{after.suite}/{after.bucket}", "trials, or lines of them", lost_tokens)
     if rest := whole.buckets[len(cut.buckets) :]:
         what = f"everything but the figures of {pluralize(len(rest), 'bucket')}"
-        yield Cut("buckets that are less bad", what, sum(map(_bucket_tokens, rest)))
+        yield Cut("buckets with higher scores", what, sum(map(_bucket_tokens, rest)))
     if unnamed := len(rest) - len(cut.in_brief):
-        yield Cut("buckets that are less bad", f"names of {unnamed}")
+        yield Cut("buckets with higher scores", f"names of {unnamed}")
     if fewer := len(whole.passed) - len(cut.passed):
         yield Cut("buckets that passed", f"names of {fewer}")
     for name in ("causes", "prompts", "graders"):
