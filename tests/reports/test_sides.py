@@ -145,7 +145,7 @@ def test_it_is_said_which_side_beats_which(store: Callable[..., Run]) -> None:
     assert verdict_sentences(sides) == [
         "good beats weak (0.91 to 0.11, p <0.001)",
         "twin beats weak (0.91 to 0.11, p <0.001)",
-        "every trial scored the same: good or twin",
+        "every trial scored the same: good and twin",
     ]
     lines = [line.text for line in sides_lines(sides, 100)]
     rows = [line.split()[0] for line in lines if line.startswith("  ") and "12 of 12" in line]
@@ -164,15 +164,15 @@ def test_what_is_not_compared_is_said(store: Callable[..., Run], tmp_path: Path)
     sides += [tried(range(12), None), tried(range(12), 0.9, "another")]
     assert verdict_sentences(sides_of(sides)) == [
         "B beats A (0.91 to 0.11, p <0.001)",
-        "cannot tell: too few differences: A or C, B or C",
+        "cannot tell: too few differences between A and C, B and C",
         "D cannot be compared: it has no scores",
         "E cannot be compared: no task is the same on another side",
-        "compared over 12 of 20 tasks only: A or B",
-        "compared over 4 of 14 tasks only: A or C",
-        "compared over 6 of 20 tasks only: B or C",
+        "compared over 12 of 20 tasks only: A and B",
+        "compared over 4 of 14 tasks only: A and C",
+        "compared over 6 of 20 tasks only: B and C",
     ]
     apart = [tried(range(12), 0.1), tried(range(24), 0.9), tried(range(12, 24), 0.9)]
-    assert "no task in common that can be compared: A or C" in verdict_sentences(sides_of(apart))
+    assert "no task in common that can be compared: A and C" in verdict_sentences(sides_of(apart))
 
 
 def test_many_sides_are_compared_with_the_first_alone_and_that_is_said(store: Callable[..., Run]) -> None:
@@ -180,7 +180,7 @@ def test_many_sides_are_compared_with_the_first_alone_and_that_is_said(store: Ca
     run = store(by_model(**{f"m{at}": 0.1 + 0.1 * (at == 8) for at in range(9)}))
     assert verdict_sentences(sides_of([run])) == [
         "m8 beats m0 (0.21 to 0.11, p <0.001)",
-        f"every trial scored the same: {', '.join(f'm0 or m{at}' for at in range(1, 8))}",
+        f"every trial scored the same: {', '.join(f'm0 and m{at}' for at in range(1, 8))}",
         "of 9 sides, each is compared with m0 alone",
     ]
 
@@ -211,7 +211,7 @@ def test_sides_that_nothing_tells_apart_stand_together(store: Callable[..., Run]
     sides = sides_of([store(by_model(a=0.5, b=0.5, c=0.5, d=0.5, best=0.9))])
     assert verdict_sentences(sides) == [
         "best beats a, b, c and d (p <0.001)",
-        "every trial scored the same: a, b, c or d",
+        "every trial scored the same: a, b, c and d",
     ]
 
 

@@ -328,7 +328,7 @@ def _lacking_reason(group: TaskGroup, history: SuiteHistory, in_a_row: int) -> s
     # A suite that grows does not start again: only the bucket of the new task waits.
     dev = (task.id for task in group.tasks if task.id in group.dev)
     new = [task for task in dev if any(task not in run.tasks for run in history.mature)]
-    return f"new: {', '.join(new)}" if new else "too few mature runs"
+    return f"new tasks: {', '.join(new)}" if new else "too few mature runs"
 
 
 def lapse(group: TaskGroup, runs: Sequence[SuiteRun]) -> GroupLapse | None:

@@ -153,7 +153,8 @@ def lane_sentences(sides: Sides, lane: Lane) -> list[str]:
     for words in OPEN_WORDS:
         pairs = [pair for pair, part in compared.items() if part.suite and _open_words(part.suite) == words]
         if pairs:
-            sentences.append(f"{words}: {_pair_names(sides, pairs)}")
+            link = " between " if words == TOO_FEW else ": "
+            sentences.append(f"{words}{link}{_pair_names(sides, pairs)}")
     if len(sides) > 1:
         sentences += _gaps(sides, lane, compared)
     sentences += _bucket_sentences(sides, compared)
@@ -225,9 +226,9 @@ def _gaps(sides: Sides, lane: Lane, compared: Mapping[tuple[int, int], SuiteComp
 
 
 def _pair_names(sides: Sides, pairs: Sequence[tuple[int, int]]) -> str:
-    """Name pairs of sides: ``a or b, b or c``; sides of which all pairs are meant stand together."""
+    """Name pairs of sides: ``a and b, b and c``; sides of which all pairs are meant stand together."""
     groups = list(_groups_of_pairs(pairs))
-    names = [_joined((sides.sides[at].label for at in group), "or") for group in groups]
+    names = [_joined((sides.sides[at].label for at in group), "and") for group in groups]
     return (", " if all(len(group) == 2 for group in groups) else "; ").join(names)
 
 

@@ -354,7 +354,7 @@ function Waterfall({trial}) {
   if (course.isEmpty) return null;
   const head = `${repliesText(replies.length)}, ${plural(tools.length, 'call')} in ${duration(end)}`;
   const busy = (some, what, many) => some.length > 0 && html`<span><b>${what}</b> ${duration(lasted(covered(some)))} in ${many}</span>`;
-  return html`<${Fold} kind="waterfall" title=${html`Course: <span class="dim">${head}</span>`}>
+  return html`<${Fold} kind="waterfall" title=${html`Timeline: <span class="dim">${head}</span>`}>
     <figure class="figure course">
       <${Picture} label=${`Timeline of the trial: ${head}`} draw=${(width, at) => drawCourse(course, width, at)}
         marks=${steps.map(({words, from, to}) => html`<b>${words}</b> ${duration(to - from)}, from ${duration(from)} on`)} hint="Seconds since the trial began, waiting included. Point at a bar, or go from bar to bar with the arrow keys." />
@@ -363,6 +363,6 @@ function Waterfall({trial}) {
         ${gaps.length > 0 && html`<span><b>neither</b> ${duration(lasted(gaps))}: the agent's own code, or waiting</span>`}
         ${untimed > 0 && html`<span>${plural(untimed, 'call')} of unknown time</span>`}
         ${judged > 0 && html`<span>judges: ${repliesText(judged)} afterwards, their time is not known</span>`}</p>
-      <${FigureTable} caption="course of the trial" heads=${['what', 'from', 'took']} rows=${steps.map(({words, from, to}) => [words, duration(from), duration(to - from)])} />
+      <${FigureTable} caption="timeline of the trial" heads=${['what', 'from', 'took']} rows=${steps.map(({words, from, to}) => [words, duration(from), duration(to - from)])} />
     </figure><//>`;
 }
