@@ -186,7 +186,7 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
     if eval_session_key in config.stash or worker_messages_key in config.stash or nothing:
         from pytest_agenteval.session.summary import explain_no_trials
 
-        explain_no_trials(terminalreporter, config)
+        explain_no_trials(terminalreporter, exitstatus, config)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

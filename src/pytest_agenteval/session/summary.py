@@ -317,8 +317,9 @@ def _leave_markdown(end: RunEnd) -> str:
     return append_summary(path, markdown + (code_block(calibrations) if calibrations else ""))
 
 
-def explain_no_trials(reporter: Any, config: pytest.Config) -> None:
-    for line in (*message_lines(config), *_suites_without_tasks(reporter, config)):
+def explain_no_trials(reporter: Any, exitstatus: int, config: pytest.Config) -> None:
+    is_empty = exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED
+    for line in (*message_lines(config), *(_suites_without_tasks(reporter, config) if is_empty else ())):
         reporter.write_line(f"agenteval: {line}")
 
 

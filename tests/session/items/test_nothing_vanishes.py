@@ -200,7 +200,8 @@ def test_a_suite_without_tasks_is_named_if_nothing_else_is_collected(
     empty.stdout.fnmatch_lines(["agenteval: evals/suite.yaml has no tasks: list them under `tasks:` *"])
     write(pytester.path, {"evals/a.json": task("a")})
     run(pytester, "-k", "nosuch").stdout.no_fnmatch_line("*has no tasks*")
-    run(pytester).stdout.no_fnmatch_line("*has no tasks*")
+    for options in ((), ("--collect-only",), ("--agent-resume=nosuch",)):
+        run(pytester, *options).stdout.no_fnmatch_line("*has no tasks*")
 
 
 def test_other_peoples_json_at_the_root_hides_no_folder_of_tasks(pytester: pytest.Pytester) -> None:
