@@ -128,6 +128,13 @@ def test_each_client_and_format_sends_the_text_of_its_variant(
     for trials in trials_by_task(pytester.path).values():
         sent = {trial.key.variant: trial.transcript.messages[0].content.strip() for trial in trials}
         assert sent == {"": OLD, "polite": NEW}
+        reads = {
+            event.details["digest"]
+            for trial in trials
+            for event in trial.transcript.events
+            if event.kind == "prompt_read"
+        }
+        assert len(reads) == 2
     result.stdout.fnmatch_lines(["*base*polite*"])
     count = len(server.requests)
     run(pytester, "evals", "--agent-prompt=polite=polite.md").assert_outcomes(passed=2 * len(contents))

@@ -64,6 +64,7 @@ from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import (
     NO_USAGE,
     OTHER_MODEL,
+    PROMPT_READ,
     UNPRICED_LIMIT,
     UNREAD_PROMPT,
     Transcript,
@@ -376,6 +377,8 @@ class _TrialRun:
             return
         replaced = self._replaced_prompts
         sent = set() if replaced is None else replaced.found
+        for name in sorted(sent):
+            self.recorder.event(PROMPT_READ, name, {"digest": json_digest(given[name]), "turn": 1})
         seen = self.ctx.prompts.names_read | sent
         if replaced is not None and not seen and self._break_without_prompts(replaced):
             return

@@ -111,6 +111,18 @@ def test_prompts_that_were_read_are_named_with_what_is_particular(tmp_path: Path
     assert "Which prompts the agent read: not recorded" in before
 
 
+def test_files_of_a_variant_are_those_that_the_user_names(tmp_path: Path) -> None:
+    """A run does not record them: the suite's own file is the wrong one to change."""
+    read = Transcript(events=(Event(0.0, "prompt_read", "system", {"digest": "d1", "turn": 1}),))
+    trial = failing("a", key=key("a", variant="polite"), transcript=read)
+
+    _, text = feedback_on(tmp_path / "1", trial, variant="polite")
+    made, _ = feedback_on(tmp_path / "2", trial, variant="polite", prompts={"prompts/system.md": "Be kind."})
+
+    assert "`system` d1 (a file of --agent-prompt polite; --prompts GLOB names it)" in text
+    assert [each.file for each in made.prompts] == ["prompts/system.md"]
+
+
 def test_earlier_rounds_are_told_the_newest_in_full(tmp_path: Path) -> None:
     """What was tried is not to be tried again; where there is no room, old diffs go first."""
     diff = "\n".join(f"+ line {at} of a long change of a prompt" for at in range(60))

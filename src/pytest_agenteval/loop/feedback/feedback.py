@@ -141,10 +141,13 @@ def _prompt_text(path: Path) -> str:
         return ""
 
 
-def _prompt_list(trials: Sequence[Trial], today: Sequence[PromptFile]) -> tuple[tuple[PromptFile, ...], str]:
+def _prompt_list(
+    trials: Sequence[Trial], today: Sequence[PromptFile], variant: str
+) -> tuple[tuple[PromptFile, ...], str]:
     """Give the prompts that trials read, the most often read first, and a sentence on how that is known.
 
-    Where no read is recorded these are the prompt files of today, of which ``read_in`` is None.
+    Where no read is recorded these are the prompt files of today, of which ``read_in`` is None. ``variant``
+    is that of the trials if ``--prompts`` did not name its files.
     """
     reads: Counter[tuple[str, str]] = Counter()
     for trial in trials:
@@ -158,8 +161,10 @@ def _prompt_list(trials: Sequence[Trial], today: Sequence[PromptFile]) -> tuple[
     for (name, mark), times in ordered:
         # The file with the same text, else the one of the same name, whose text has changed since.
         same = [each.file for each in today if each.digest == mark]
-        named = [each.file for each in today if each.name == name]
-        note = "" if same else "the file has changed since" if named else "its file is unknown"
+        # A run does not record a variant's files, and those of the suite are the wrong ones to change.
+        named = [each.file for each in today if each.name == name and not variant]
+        of_variant = f"a file of --agent-prompt {variant}; --prompts GLOB names it" if variant else ""
+        note = "" if same else "the file has changed since" if named else of_variant or "its file is unknown"
         prompts.append(PromptFile(name, mark, (same or named or [""])[0], times, note))
     others = (each for each in today if all(each.name != name for name, _ in reads))
     return (*prompts, *others), f"recorded in {pluralize(len(trials), 'trial')} of these buckets"
@@ -255,7 +260,8 @@ class _WholeFeedback:
             for path, text in options.prompts.items()
         ]
         today = today or _prompts_of_today(selection.entries, self._tasks, self._agent)
-        prompts, reads = _prompt_list(shown, today)
+        unnamed = "" if options.prompts else selection.variant
+        prompts, reads = _prompt_list(shown, today, unnamed)
         # Reversed, so that the worst bucket has the last word on what a grader asks.
         asks = {grader.grader: grader.asks for bucket in reversed(buckets) for grader in bucket.graders}
         counts = _grader_counts(selection.entries, (), (), self._registry)
