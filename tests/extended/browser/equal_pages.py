@@ -160,7 +160,7 @@ def took(figures: Json, *, has_lanes: bool) -> dict[str, str]:
         "agents’ time": words.amount(figures["seconds"], figures["seconds_unknown"], words.duration),
         "tokens": words.amount(figures["tokens"], figures["tokens_unknown"], words.count),
         "cost": words.amount(figures["usd"], figures["usd_unknown"], words.money),
-        "a turn": words.turns(figures),
+        "turn time": words.turns(figures),
     }
 
 
@@ -183,7 +183,7 @@ NUMBERS = {
     "agents’ time": ("seconds", "seconds_unknown"),
     "tokens": ("tokens", "tokens_unknown"),
     "cost": ("usd", "usd_unknown"),
-    "a turn": ("p50", "turns_unknown"),
+    "turn time": ("p50", "turns_unknown"),
 }
 
 

@@ -198,7 +198,7 @@ def test_a_search_shows_how_far_it_is_and_can_be_stopped(visit: Open, large: Pat
     stopped: Any = seen.get(SEARCHING)
     assert "of 2,000 transcripts" in stopped
     assert not seen.count(".searching progress")
-    seen.page.get_by_role("button", name="Go on").click()
+    seen.page.get_by_role("button", name="Continue").click()
     seen.until(f"{SEARCHING}.includes('in 2,000 transcripts')")
     assert seen.get(SEARCHING).startswith("0 trials with")
     seen.page.get_by_role("link", name="remove filter in transcripts").click()

@@ -76,7 +76,7 @@ def test_calls_are_one_line_and_open(visit: Open, compared: Path) -> None:
     seen.until("document.querySelector('.call')")
     first, second = seen.page.locator("details.call").all()
     assert "Read(/notes.md, 40)" in (first.text_content() or "")
-    assert first.locator(".tape").text_content() == "played"
+    assert first.locator(".tape").text_content() == "replayed"
     assert "denied read only" in (second.locator("summary").text_content() or "")
     first.locator("summary").click()
     assert first.locator("dd").first.is_visible()
