@@ -37,7 +37,7 @@ def find_order(number: str) -> str:
 def ask(messages: list[Any]) -> Any:
     """Ask an OpenAI-shaped model, wherever it is served, for its next message."""
     base = os.environ.get("OPENAI_BASE_URL", "https://api.openai.com/v1")
-    key = os.environ.get("OPENAI_API_KEY", "")  # recorded replies are played without one
+    key = os.environ.get("OPENAI_API_KEY", "")  # recorded replies are replayed without one
     body = json.dumps({"model": "gpt-5-mini", "messages": messages, "tools": [TOOL]}).encode()
     headers = {"content-type": "application/json", "authorization": f"Bearer {key}"}
     with urlopen(Request(f"{base}/chat/completions", body, headers)) as response:
