@@ -104,7 +104,7 @@ def test_every_faulty_task_of_a_list_is_reported(here: Path) -> None:
         "list.json:25 [4, 'id']",
         "list.json:42 [5, 'tags', 0]",
     ]
-    assert "an id of its own | 'a', which the task on line 3 has too" in rows[4]
+    assert "an id that no other task has | 'a', which the task on line 3 has too" in rows[4]
 
 
 @pytest.mark.parametrize(

@@ -274,6 +274,7 @@ def test_a_value_is_told_shortly(value: object, words: str) -> None:
     ("text", "hint"),
     [
         ("name: s\nkind: capabilty\n", "did you mean 'capability'?"),
+        ("id: a\ninput: 5\ngraders: [{name: answer_json}]\n", 'write "5" with quotes: then it is a text'),
         ("name: s\ncolour: red\n", "`agenteval schema suite` prints every key"),
         ("id: a\ninput: a\ngraders: [answer_json]\n", "write {name: answer_json}"),
         ("id: a\ninput: a\ngraders: answer_json\n", "write [{name: answer_json}]"),

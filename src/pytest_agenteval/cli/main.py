@@ -94,7 +94,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Verbs print texts of runs, and values of secret variables may stand there.
     KNOWN_SECRETS.know_environment()
     try:
-        _refuse_unknown_verb(sys.argv[1:] if argv is None else argv)
+        typed = sys.argv[1:] if argv is None else argv
+        if not typed:
+            raise UsageMistake("name a verb, as in `agenteval runs`; agenteval --help lists the verbs")
+        _refuse_unknown_verb(typed)
         args = _verbs_parser().parse_args(argv)
         status: int = verb_function(args.verb)(args)
         return status

@@ -359,7 +359,9 @@ def show(args: argparse.Namespace) -> int:
         raise UsageMistake(f"{args.trial} names a run, and so does --run {args.run}: remove one of them")
     results, named = Path(args.results), query.run or args.run
     if not named and args.trial != WORST and not list_runs(results):
-        raise UsageMistake(f"there is no trial {args.trial!r}: there are no runs yet in {results}")
+        raise UsageMistake(
+            f"there is no trial {args.trial!r}: there are no runs yet in {results}; pytest makes one"
+        )
     compares = [f"--{name}" for name in ("diff", "models", "variants") if getattr(args, name)]
     if compares and (args.looked_at or args.note is not None):
         raise UsageMistake(f"{compares[0]} shows two trials: remove it to write a note on one")

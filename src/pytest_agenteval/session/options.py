@@ -150,7 +150,8 @@ class Option(Generic[T]):
             # Imported only here: every pytest run imports this module, and few refuse anything.
             from pytest_agenteval.text.errors import UsageMistake
 
-            found = blank[0] if blank else raw.value
+            several = blank or texts
+            found = several[0] if blank or len(several) == 1 else raw.value
             message = f"{raw.place}: expected {wrong.expected or self.expected}; found {found!r}"
             raise UsageMistake(f"{message}; {wrong.hint}" if wrong.hint else message) from None
 

@@ -458,7 +458,7 @@ def find_run(root: Path, name: str) -> Path:
     problem = f"several runs begin with {name!r}" if matching else f"there is no run {name!r} in {root}"
     nearby = [] if matching else _nearest(runs, name)
     if not runs:
-        candidates = "there are no runs yet"
+        candidates = "there are no runs yet; pytest makes one"
     elif name != LATEST and not matching and (latest := did_you_mean(name, (LATEST,))):
         candidates = latest
     elif nearby:

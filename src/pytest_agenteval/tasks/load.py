@@ -264,7 +264,7 @@ def _validate(document: ParsedDocument, suite: Suite | None) -> list[Task]:
             if (earlier := first.setdefault(task.id, place)) != place:
                 other = document.line_of((*earlier, "id"))
                 found = f"{task.id!r}, which the task on line {other} has too"
-                problems.append(_problem(document, (*place, "id"), "an id of its own", found))
+                problems.append(_problem(document, (*place, "id"), "an id that no other task has", found))
         problems += _repeated_titles(entry, document, place)
         problems += _missing_reference(entry, suite, document, place)
     if problems:

@@ -239,9 +239,11 @@ def _hint(branches: Sequence[Any], value: object) -> str:
             return f"write {{name: {_short(value)}}}"
         if any(get_origin(kind) is tuple and _needs_only_a_name(get_args(kind)[0]) for kind in bare):
             return f"write [{{name: {_short(value)}}}]"
-    # Of a value that may be several things it is not known which was meant.
-    kinds = {_branches(branch)[1][0] for branch in branches if len(branches) == 1}
-    return quotes_hint("string_type" if str in kinds else "int_type" if kinds & {int, float} else "", value)
+    # Of a value that may be a text or a number it is not known which was meant, and of one that is first of
+    # all a map neither is.
+    is_text = bare[0] is str and not (int in bare or float in bare)
+    is_number = len(bare) == 1 and bare[0] in (int, float)
+    return quotes_hint("string_type" if is_text else "int_type" if is_number else "", value)
 
 
 def without_consequences(problems: Iterable[Problem]) -> list[Problem]:

@@ -119,7 +119,7 @@ class CodeTasks:
             other = tasks.setdefault(loaded.task.id, loaded)
             if other is not loaded:
                 found = f"{loaded.task.id!r}, which the task on line {other.line} has too"
-                repeated.append(loaded.problem(("id",), "an id of its own", found))
+                repeated.append(loaded.problem(("id",), "an id that no other task has", found))
         return list(tasks.values()), [*problems, *repeated]
 
 
