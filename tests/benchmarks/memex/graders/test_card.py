@@ -186,8 +186,8 @@ def test_default_mode_looks_at_what_the_card_says(needle: str, is_said: bool) ->
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: CardMustContain([""]), "a blank text is said everywhere"),
-        (lambda: CardMustContain(["a", " \n"]), "a blank text is said everywhere"),
+        (lambda: CardMustContain([""]), "every text contains a blank text"),
+        (lambda: CardMustContain(["a", " \n"]), "every text contains a blank text"),
         (lambda: CardMustContain("kg"), "substrings must be a list of texts, not 'kg'"),
         (lambda: CardMustContain([349]), "substrings must be a list of texts"),  # type: ignore[list-item]  # wrong on purpose
         (lambda: CardMustContain([["a", "b"]], "upstream"), "substrings must be a list of texts"),

@@ -176,8 +176,8 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         "expected_path must be persist, skip or either, not 'file'",
     ),
     ("pkm_completion", {"mode": "strict"}, "mode must be default or upstream, not 'strict'"),
-    ("pkm_facts_filed", {"facts": ["a", " "]}, "facts: a blank text is said everywhere"),
-    ("pkm_facts_filed", {"facts": [[]]}, "facts: a blank text is said everywhere"),
+    ("pkm_facts_filed", {"facts": ["a", " "]}, "facts: every text contains a blank text"),
+    ("pkm_facts_filed", {"facts": [[]]}, "facts: every text contains a blank text"),
     ("pkm_facts_filed", {"facts": "abc"}, "facts must be a list of texts"),
     ("pkm_facts_filed", {"facts": ["a"], "days": ["soon"]}, "days must be dates, not 'soon'"),
 ]

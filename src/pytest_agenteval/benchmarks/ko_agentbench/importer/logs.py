@@ -339,7 +339,7 @@ def _events(log: Mapping[str, Any]) -> Iterator[Event]:
     elif not log.get("steps_taken"):
         repeated = log.get("final_response")
         hint = "; its answer is the last text that the task gave" if repeated else ""
-        yield Event(at, "agent_error", f"the log tells of no step, and not why{hint}")
+        yield Event(at, "agent_error", f"the log has no step, and no reason for that{hint}")
     for call in log.get("tool_calls") or ():
         if call.get("success") and call.get("error"):
             yield Event(at, "odd_call", f"{call.get('tool_name')} is marked as successful: {call['error']}")

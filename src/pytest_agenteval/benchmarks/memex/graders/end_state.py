@@ -48,7 +48,7 @@ def needles(name: str, value: Sequence[str | Sequence[str]]) -> Needles:
         raise ValueError(f"{name} must be a list of texts, not {value!r}")
     wordings = tuple(texts(name, [entry] if isinstance(entry, str) else entry) for entry in value)
     if not all(one_or_more and all(text.strip() for text in one_or_more) for one_or_more in wordings):
-        raise ValueError(f"{name}: a blank text is said everywhere; take it out")
+        raise ValueError(f"{name}: every text contains a blank text; remove it")
     return wordings
 
 

@@ -234,7 +234,7 @@ def _text(call: ToolCall, name: str) -> str | None:
 
 
 READ_BEFORE_WRITE = "pkm_read_before_write"
-UNSEEN = "files were changed without a tool call: what was read before cannot be told"
+UNSEEN = "files were changed without a tool call: what was read before is unknown"
 
 
 @dataclass(frozen=True, slots=True)
