@@ -155,6 +155,17 @@ def test_tokens_are_a_budget_too_and_what_a_recording_plays_takes_none(
     assert len(server.requests) == 3
 
 
+def test_a_player_without_an_llm_takes_nothing_of_a_budget(
+    pytester: pytest.Pytester, server: ModelServer
+) -> None:
+    """Its tokens cost nothing: all trials run, and the budget's line does not say that it was exceeded."""
+    project(pytester, server, 3)
+
+    result = run(pytester, "evals", "--agent-model=rules", "--agent-max-tokens=1")
+
+    result.stdout.fnmatch_lines(["*3 of 3 trials*", "budget: 0 tokens of 1 token*"])
+
+
 def test_a_model_without_a_price_is_refused_before_the_first_trial(
     pytester: pytest.Pytester, server: ModelServer
 ) -> None:

@@ -103,7 +103,9 @@ class RunBudget:
         """Count what a trial took, and release its share; a lost trial counts as the mean."""
         had_share = (plan.key, plan.attempt) in self._started_here
         self._started_here.discard((plan.key, plan.attempt))
-        if had_share or (trial is not None and trial.spending != NO_USAGE):
+        took = NO_USAGE if trial is None else trial.spending
+        # Tokens of a player without an LLM cost nothing, and are no part of what a run may take.
+        if had_share or not (took == NO_USAGE or (took.cost_usd == 0 and self._is_free(plan))):
             self._write(lambda state: self._end(state, plan, trial, had_share=had_share))
 
     def note(self, usage: Usage, who: str) -> None:
