@@ -36,6 +36,7 @@ OURS = tuple(file for file in DOCS if not file.name.startswith("ko-"))
 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z](?![\w…-])")
+MOST_WORDS = 40_000
 UNNAMED = {"jinja": "evals/letters/rubrics/polite.jinja", "jsonl": "evals/letters/polite.jsonl"}
 """Files whose first line cannot say their name."""
 
@@ -171,6 +172,12 @@ def test_every_option_and_verb_that_is_named_exists(
     named |= {option for option in OPTION.findall(_text(*DOCS)) if option.startswith("--agent-")}
     assert len(named) > 10
     assert named - known == set()
+
+
+def test_readme_and_docs_have_at_most_40_000_words() -> None:
+    """As ``wc -w`` counts, other languages apart: whoever adds a page says where it can be shorter."""
+    words = {page.name: len(_text(page).split()) for page in (README, *DOCS)}
+    assert sum(words.values()) <= MOST_WORDS, sorted(words.items(), key=lambda each: -each[1])[:8]
 
 
 def test_links_lead_somewhere() -> None:
