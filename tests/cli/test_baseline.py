@@ -181,7 +181,7 @@ def test_runs_that_cannot_be_averaged_are_refused(pytester: pytest.Pytester, pri
 
     refused = printed("baseline", "set", first, third, "--allow", status=2)
     assert f"{third} cannot be averaged with {first}: these tasks are not the same" in refused
-    assert "evals/greetings/yo.json: yo: graders: answer_contains configured" in refused
+    assert "evals/greetings/yo.json: yo: graders: answer_contains has other settings" in refused
     refused = printed("baseline", "set", first, second, status=2)
     assert f"{first} has no trial of greetings with nop, which {second} has: choose" in refused
     assert not (pytester.path / FILE).exists()
