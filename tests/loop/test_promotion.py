@@ -83,7 +83,7 @@ def test_a_task_that_no_older_run_has_is_new_and_was_not_left_out() -> None:
 
     assert [each.name for each in looked_at.mature] == ["3", "2"]
     x, y = (standing(bucket, looked_at) for bucket in buckets_of(TASKS))
-    assert (x.runs_in_a_row, x.lacks) == (1, "new: b")
+    assert (x.runs_in_a_row, x.lacks) == (1, "new tasks: b")
     assert (y.runs_in_a_row, y.lacks, y.trials) == (2, "", 2)
 
 

@@ -133,7 +133,9 @@ class _VerbParser(argparse.ArgumentParser):
             name, self.name = self.name, ""
             verb_function(name, "_arguments")(self)
         args, behind = self._split(args)
-        self._refuse_unknown_option(args or ())
+        # `import` hands the rest of its arguments, and their options, to an importer.
+        if all(action.nargs != argparse.REMAINDER for action in self._actions):
+            self._refuse_unknown_option(args or ())
         namespace, unknown = super().parse_known_args(args, namespace)
         if behind is not None:
             setattr(namespace, AFTER_DASHES, tuple(behind))

@@ -175,7 +175,9 @@ def test_tasks_without_a_file_are_counted(run: Run, whole: tuple[Feedback, str],
     (line,) = [line for line in elsewhere.left_out if "without a file" in line]
 
     tasks = {entry.key.task for entry in run.entries if entry.split == "dev"}
-    assert line.startswith(f"{len(tasks)} tasks without a file below this folder (from pytest's rootdir")
+    assert line.startswith(
+        f"{len(tasks)} tasks without a file below this folder (run this in pytest's rootdir for more"
+    )
     assert not any("without a file" in line for line in whole[0].left_out)
 
 
