@@ -224,7 +224,7 @@ def test_the_text_is_found_wherever_a_format_has_it(body: dict[str, Any], expect
     """Instructions come first; else the text may be part of what the user says."""
     prompts = PromptReplacement({"system": f"\n{OLD}\n"}, {"system": NEW})
     written = prompts.in_request(Request("POST", "https://x.test/v1", json.dumps(body)))
-    assert prompts.found == {"system"}
+    assert prompts.sent_names == {"system"}
     assert json.dumps(expected)[1:-1] in str(written.body)
     assert OLD not in json.dumps(body_of(written))
 
@@ -236,7 +236,7 @@ def test_results_of_tools_and_replies_of_models_stay() -> None:
     request = Request("POST", "https://x.test/v1", json.dumps({"messages": messages}))
     prompts = PromptReplacement({"system": OLD}, {"system": NEW})
     assert prompts.in_request(request) is request
-    assert not prompts.found
+    assert not prompts.sent_names
 
 
 @pytest.mark.parametrize("new", [f"{OLD}\nThank the user.", "You are brief.", ""])
@@ -247,7 +247,7 @@ def test_a_text_that_holds_the_other_is_replaced_once(new: str) -> None:
     once = prompts.in_request(Request("POST", "https://x.test/v1", json.dumps(body)))
     twice = prompts.in_request(once)
     assert body_of(twice)["messages"][0]["content"] == new
-    assert prompts.found == {"system"}
+    assert prompts.sent_names == {"system"}
 
 
 def test_a_signed_request_is_not_changed() -> None:
@@ -256,7 +256,7 @@ def test_a_signed_request_is_not_changed() -> None:
     request = Request("POST", "https://x.test/v1", body, {"Authorization": ["AWS4-HMAC-SHA256 x"]})
     prompts = PromptReplacement({"system": OLD}, {"system": NEW})
     assert prompts.in_request(request) is request
-    assert (prompts.found, prompts.signed) == (set(), True)
+    assert (prompts.sent_names, prompts.signed) == (set(), True)
 
 
 def test_an_endpoint_is_sent_the_prompt_where_its_form_says_so(

@@ -83,11 +83,11 @@ class AgentTraits(Protocol):
     """Optional attributes of an agent's class or object.
 
     ``templates`` are its own prompt templates by name, replaced where task, suite or variant say so and
-    rendered through ``ctx.prompts``. ``prompt_names`` names the prompts that it asks for without having a
-    text of its own. A prompt file of another name is a mistake: nobody would read it. ``tools`` names the
-    tools to offer, in this order; without names, all of the suite's are. ``loop`` is ``own`` for a loop of
-    its own in each trial, as it is without a word, or ``shared`` for the one of all agents that say so. All
-    are read before the trial's clock starts, the first two before anything is tried.
+    rendered through ``ctx.prompts``. ``prompt_names`` are prompts that it reads and has no text for. A prompt
+    file of another name is an error, because the agent would not read it. ``tools`` names the tools to
+    offer, in this order; without it, the agent gets all tools of the suite. ``loop`` is ``own`` (the
+    default) for an event loop in each trial, or ``shared`` for one loop of all such agents. All four are
+    read before the trial's clock starts, the first two before the first trial.
     """
 
     templates: Mapping[str, str]

@@ -376,7 +376,7 @@ class _TrialRun:
         if not given or self.error is not None or self.context.acting_task(self.plan) is not task:
             return
         replaced = self._replaced_prompts
-        sent = set() if replaced is None else replaced.found
+        sent = set() if replaced is None else replaced.sent_names
         for name in sorted(sent):
             self.recorder.event(PROMPT_READ, name, {"digest": json_digest(given[name]), "turn": 1})
         seen = self.ctx.prompts.names_read | sent

@@ -210,7 +210,7 @@ def _task_texts(task: Task, number: int) -> Iterator[TaskText]:
 
 
 def _input_texts(task: Task) -> Iterator[str]:
-    yield from _leaves({key: value for key, value in task.given.items() if key not in _PLACES})
+    yield from _leaves({key: value for key, value in task.input_map.items() if key not in _PLACES})
 
 
 def _turns(task: Task) -> tuple[Turn, ...]:

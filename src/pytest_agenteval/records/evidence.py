@@ -121,9 +121,9 @@ def _normal_tree(tree: Tree) -> Tree:
 class Answer(Record, frozen=True):
     """What an agent returns: its last text and, if it has one, its end state.
 
-    ``transcript`` is for agents whose requests nobody saw: messages as OpenAI or Anthropic have them, an ATIF
-    trajectory, or a ``Transcript``. It becomes part of the trial's own transcript, and is not stored with the
-    answer. Without a text, the last words in it are the answer.
+    ``transcript`` is for agents whose requests cannot be read: messages as OpenAI or Anthropic have them, an
+    ATIF trajectory, or a ``Transcript``. It becomes part of the trial's own transcript, and is not stored
+    with the answer. Without a text, the last words in it are the answer.
     """
 
     text: str = ""

@@ -39,7 +39,9 @@ def workspace_layers(task: Task, suite_dir: Path | None, task_file: Path, root: 
     places = (suite_dir or task_file.parent, root / "fixtures")
     look_up = _PathLookup(places, root, "folder", below_places=True)
     named = {
-        key: task.given[key] for key in ("base_fixture", "fixture_dir") if task.given.get(key) is not None
+        key: task.input_map[key]
+        for key in ("base_fixture", "fixture_dir")
+        if task.input_map.get(key) is not None
     }
     lookups = {key: look_up.find(name) for key, name in named.items()}
     if suite_dir is None:

@@ -349,7 +349,7 @@ class Task(Spec, frozen=True, kw_only=True):
     user: Annotated[UserSpec | None, expects("a map of goal, persona and stop: the simulated user")] = None
 
     @property
-    def given(self) -> Map:
+    def input_map(self) -> Map:
         """The input as a map: a text alone is its ``content``."""
         return {"content": self.input} if isinstance(self.input, str) else self.input
 

@@ -185,7 +185,7 @@ def test_ids_are_made_of_the_first_words(tmp_path: Path) -> None:
     assert [each.line for each in tasks] == [3, 4, 5, 6, 7]
     (alone,) = own_tasks(tmp_path, "  input: A task alone\n  graders: [{name: n}]\n")
     assert (alone.task.id, alone.at) == ("a_task_alone", ("tasks",))
-    assert tasks[0].task.given == {"content": "  Where IS it, please? "}
+    assert tasks[0].task.input_map == {"content": "  Where IS it, please? "}
 
 
 def test_the_schema_knows_tasks_in_a_suite() -> None:

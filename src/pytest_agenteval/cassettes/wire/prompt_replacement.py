@@ -23,7 +23,7 @@ class PromptReplacement:
     """The prompts of one trial whose agent reads ``own`` texts by itself, by name; ``given`` replace them.
 
     A prompt that is not in ``given`` stays as it is, and is only looked for. White space at the ends of a
-    text does not count. ``names`` are those of ``own``, ``found`` those of prompts that a request contained.
+    text does not count. ``names`` are those of ``own``, ``sent_names`` those whose text a request contained.
     ``signed`` says that a request contained one and could not be changed, because it is signed.
     """
 
@@ -34,7 +34,7 @@ class PromptReplacement:
         # The longest first, as one text may begin another.
         longest = sorted({old for old, _ in self._texts.values()}, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, longest)) or r"(?!)")
-        self.found: set[str] = set()
+        self.sent_names: set[str] = set()
         self.signed = False
 
     def in_request(self, request: Request) -> Request:
@@ -55,7 +55,7 @@ class PromptReplacement:
         if not is_same and _is_signed(request):
             self.signed = True
             return request
-        self.found |= seen
+        self.sent_names |= seen
         return (
             request if is_same else replace(request, body=utf8_json(json.dumps(changed, ensure_ascii=False)))
         )

@@ -422,7 +422,7 @@ def _input_lines(view: TrialView, task: Task | None) -> Iterator[str]:
     messages = list(_input_messages(view.messages))
     if not messages:
         # An agent of the user's own may record no messages; then the task's input is the next best.
-        for name, value in (task.given if task else {}).items():
+        for name, value in (task.input_map if task else {}).items():
             text = value if isinstance(value, str) else compact_json(jsonable(value))
             yield one_line(f"{name}: {text}", MOST_LINE)
         return

@@ -83,7 +83,7 @@ def _quotable_lines(value: object) -> Iterator[str]:
     if isinstance(value, Task):
         configs = [grader.config for grader in value.graders]
         solution = value.reference_solution.turns if value.reference_solution else ()
-        value = [value.description, value.given, configs]
+        value = [value.description, value.input_map, configs]
         value += [part for turn in solution for part in (turn.text, [call.args for call in turn.calls])]
     if isinstance(value, str):
         yield from (text for line in value.splitlines() if len(text := line.strip()) >= SHORTEST_TEXT)

@@ -318,7 +318,7 @@ class Planner:
         file = one.loaded.file
         layers: tuple[str, ...] = ()
         # A ``workspace/`` folder lies only beside a file that is called task.*.
-        if not _NAMES_LAYERS.isdisjoint(one.loaded.task.given) or is_task_name(file):
+        if not _NAMES_LAYERS.isdisjoint(one.loaded.task.input_map) or is_task_name(file):
             with _adding_problems(problems, one.loaded):
                 found = workspace_layers(one.loaded.task, one.loaded_suite.folder, file, self._root)
                 layers = tuple(map(str, found))
@@ -373,7 +373,7 @@ class Planner:
     def _agent_problems(self, one: _TaskInSuite) -> Iterator[Problem]:
         settings, task, tools = one.settings.settings, one.task, one.loaded_suite.resources.names
         prompts = (*one.settings.prompts, *self._names_in_variants)
-        yield from self._places(self._checker.agent(one.agent, settings, task.given, tools, prompts), one)
+        yield from self._places(self._checker.agent(one.agent, settings, task.input_map, tools, prompts), one)
         if not task.faults:
             return
         # The suite's tools are offered where the agent's class has tools and no settings choose among them.
@@ -512,9 +512,9 @@ def _complete_input(
         graded = (agent_of(registry.grader_factory(grader.name)) for grader in graders)
         name = next(filter(None, graded), None)
         if name is None or (prepare := agent_trait(registry.agent_factory(name), "prepared")) is None:
-            return task.given, NOTHING
+            return task.input_map, NOTHING
     prepared: tuple[Mapping[str, Any], Mapping[str, str]] = prepare(
-        task.given, task.id, clock, partial(_read_from, layers)
+        task.input_map, task.id, clock, partial(_read_from, layers)
     )
     return prepared
 
