@@ -326,9 +326,9 @@ def test_trials_at_which_a_run_died_come_last_and_one_by_one(pytester: pytest.Py
     last = pytester.runpytest_subprocess("evals", "--agent-concurrency=2", "--agent-resume")
 
     assert (died.ret, again.ret, third.ret, last.ret) == (7, 7, 7, 0)
-    named = "*a process died while these were running: *t1*; they run last, one by one"
+    named = "*a process died during these trials: *t1*; they run last, one by one"
     again.stdout.fnmatch_lines([named])
-    third.stdout.fnmatch_lines(["*a process died while these were running: *t1*"])
+    third.stdout.fnmatch_lines(["*a process died during these trials: *t1*"])
     assert finished == {f"t{n}" for n in range(6) if n != 1}
     last.assert_outcomes(passed=6)
     assert (root / "order").read_text().split().count("t1") == 4
@@ -352,6 +352,6 @@ def test_a_trial_that_ended_a_worker_is_named_and_comes_last(pytester: pytest.Py
     unknown = "! 1 of greetings's 6 trials started but interrupted: their usage is unknown"
     first.stdout.fnmatch_lines([unknown, named])
     again.stdout.fnmatch_lines(
-        ["*a process died while these were running: greetings/t1?scripted-1?; they run last*"]
+        ["*a process died during these trials: greetings/t1?scripted-1?; they run last*"]
     )
     assert ran[-1] == "t1"
