@@ -147,7 +147,7 @@ def test_a_full_disk_ends_the_run_with_one_clear_line(
     outcomes = result.parseoutcomes()
     assert outcomes["errors"] == 1
     assert 0 < outcomes["passed"] <= len(names(journal_lines(pytester.path)))
-    result.stdout.fnmatch_lines(["*Interrupted: the run cannot be written to *File too large; no further trial*"])
+    result.stdout.fnmatch_lines(["*Interrupted: the run cannot be written to *too large; no further trial*"])
     result.stdout.no_fnmatch_line("*Traceback*")
 
 
@@ -168,7 +168,7 @@ def test_results_that_cannot_be_written_are_told_before_anything_is_asked(
     write(pytester.path, {"evals/suite.yaml": suite(), "evals/tasks.yaml": [task("t")], "taken": "a file"})
     result = pytester.runpytest_inprocess("evals", "--agent-results=taken/runs")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*results cannot be written to *taken/runs: Not a directory; choose another folder with --agent-results=*"])
+    result.stderr.fnmatch_lines(["*results cannot be written to *taken/runs: Not a directory; choose another *"])
     result.stdout.no_fnmatch_line("*INTERNALERROR*")
 
 
