@@ -168,7 +168,7 @@ def test_results_that_cannot_be_written_are_told_before_anything_is_asked(
     write(pytester.path, {"evals/suite.yaml": suite(), "evals/tasks.yaml": [task("t")], "taken": "a file"})
     result = pytester.runpytest_inprocess("evals", "--agent-results=taken/runs")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*results cannot be written to *taken/runs: Not a directory; choose another *"])
+    result.stderr.fnmatch_lines(["*results cannot be written to *taken/runs: Not a directory; choose *"])
     result.stdout.no_fnmatch_line("*INTERNALERROR*")
 
 
