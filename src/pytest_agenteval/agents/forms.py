@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from pytest_agenteval.agents.agent import Agent, InputProblem
+from pytest_agenteval.agents.agent import Agent, InputProblem, agent_trait
 from pytest_agenteval.records.record import NOTHING
 
 KINDS = ("call", "command", "http")
@@ -13,8 +13,8 @@ KINDS = ("call", "command", "http")
 
 
 KEYS_OF_KINDS: Mapping[str, Collection[str]] = {
-    "call": ("loop", "otel", "args"),
-    "command": ("output", "env", "env_pass", "proxy"),
+    "call": ("loop", "otel", "args", "via"),
+    "command": ("via", "output", "env", "env_pass", "proxy"),
     "http": ("as", "headers", "body", "answer", "state", "calls", "usage", "request_seconds"),
 }
 """The keys that only one kind of form has; in a form of another kind nothing would read them."""
@@ -40,6 +40,19 @@ def agent_factory_of(form: Mapping[str, Any], implementation: Any = None) -> Cal
     return HttpFactory(form)
 
 
+def is_bridged(form: Mapping[str, Any], factory: object) -> bool:
+    """Whether the model that a run names answers the requests that an agent sends to a model of its own.
+
+    By default it does where the agent is not given the name of that model. An endpoint's requests are not
+    seen.
+    """
+    if form.get("via"):
+        return bool(form["via"] == "bridge")
+    return bool(form.get("command")) or (
+        bool(form.get("call")) and agent_trait(factory, "takes_model") is False
+    )
+
+
 def form_problems(form: Mapping[str, Any]) -> Sequence[InputProblem]:
     """Say what is wrong with a form, at keys of suite.yaml."""
     kinds = [key for key in KINDS if form.get(key)]
@@ -49,7 +62,7 @@ def form_problems(form: Mapping[str, Any]) -> Sequence[InputProblem]:
     idle: list[InputProblem] = []
     for other, keys in KEYS_OF_KINDS.items():
         for key in keys:
-            if other != kinds[0] and form.get(key):
+            if key not in KEYS_OF_KINDS[kinds[0]] and form.get(key):
                 # These stand in suite.yaml itself, beside ``agent``.
                 place = (key,) if key in ("env", "env_pass", "proxy") else ("agent", key)
                 expected = f"no such key: only an agent by `{other}` has it"

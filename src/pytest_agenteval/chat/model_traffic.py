@@ -25,6 +25,7 @@ from pytest_agenteval.cassettes.tape import Tape
 from pytest_agenteval.cassettes.wire.classification import classify, may_ask_a_model, may_be_of_a_model
 from pytest_agenteval.cassettes.wire.prompt_replacement import PromptReplacement
 from pytest_agenteval.cassettes.wire.reader import prompt_identity, read_reply, read_request, without_ids
+from pytest_agenteval.cassettes.wire.response_bodies import error_response
 from pytest_agenteval.cassettes.wire.traffic import (
     Classified,
     ModelRefused,
@@ -32,6 +33,7 @@ from pytest_agenteval.cassettes.wire.traffic import (
     ModelRequest,
     UnreadableTraffic,
 )
+from pytest_agenteval.chat.bridge.model_bridge import AnsweredBy, ModelBridge
 from pytest_agenteval.chat.model_prices import with_price
 from pytest_agenteval.records.limits import Budget, TimeSpan
 from pytest_agenteval.records.record import FrozenValue
@@ -49,7 +51,14 @@ from pytest_agenteval.records.transcript import (
     Usage,
     unanswered_usage,
 )
-from pytest_agenteval.text.errors import CassetteMiss, LimitIgnored, LimitReached, ProviderDown, TrialBroken
+from pytest_agenteval.text.errors import (
+    CassetteMiss,
+    LimitIgnored,
+    LimitReached,
+    ProblemsFound,
+    ProviderDown,
+    TrialBroken,
+)
 from pytest_agenteval.text.formatting import pluralize, printable
 
 
@@ -206,7 +215,8 @@ class ModelTraffic:
     request that is not replayed may be sent; else it is refused with the message ``refusal``. With
     ``loopback``, a request to this machine is sent too where chats are not recorded. Every request to
     ``model_hosts`` counts as a model's. The budget is checked before each request: one beyond it ends the
-    agent. ``prompts`` are replaced in requests of an agent that reads them by itself.
+    agent. ``prompts`` are replaced in requests of an agent that reads them by itself. With a
+    ``bridge``, another model answers each ask in place of its own.
     """
 
     def __init__(
@@ -220,8 +230,9 @@ class ModelTraffic:
         loopback: bool = False,
         prompts: PromptReplacement | None = None,
         model_hosts: Collection[str] = (),
+        bridge: ModelBridge | None = None,
     ) -> None:
-        self._recorder, self._budget, self._tape = recorder, budget, tape
+        self._recorder, self._budget, self._tape, self._bridge = recorder, budget, tape, bridge
         self._sends, self._refusal, self._model_hosts = sends, refusal, tuple(model_hosts)
         self._loopback, self._prompts = loopback, prompts
         self._lock = threading.RLock()
@@ -303,6 +314,33 @@ class ModelTraffic:
         self._under_way[id(request)] = exchange
         return None
 
+    def bridges(self, request: Request) -> bool:
+        """Whether another model answers a request that has no recording."""
+        return self._bridge is not None and self._classify(request).kind == "ask"
+
+    def bridge(self, request: Request) -> Response | None:
+        """Have the run's model answer an ask that ``play`` gave no recording for; None where it is sent."""
+        exchange = self._under_way.get(id(request))
+        if self._bridge is None or exchange is None:
+            return None
+        # Our chat charges the seconds of its attempts itself, and none of its waits.
+        exchange.span.kind, format = "waiting", exchange.ask.format
+        try:
+            bridged = self._bridge.answer(request, exchange.ask, self._items)
+        except (TrialBroken, ProblemsFound) as broken:
+            if self._under_way.pop(id(request), None) is not None:
+                self._undo(exchange)
+                exchange.span.end()
+            self._recorder.broken = self._recorder.broken or broken
+            return error_response(format, 400, broken.cause, str(broken))
+        if bridged is None or id(request) not in self._under_way:
+            return error_response(format, 400, "trial_ended", GIVEN_UP)
+        if bridged.seconds is not None:  # without queues, waits and failed attempts
+            started = self._recorder.at() - bridged.seconds
+            self._under_way[id(request)] = exchange._replace(started=started)
+        self.record(request, bridged.response, bridged.first_token_s)
+        return bridged.response
+
     def begin_response(self, request: Request, status: int) -> None:
         """Undo a request that brings no reply, since the client may retry before it reads the body."""
         exchange = self._under_way.get(id(request))
@@ -339,6 +377,8 @@ class ModelTraffic:
         exchange = self._under_way.pop(id(request), None)
         if exchange is None:
             return
+        if self._bridge is not None:
+            self._bridge.cancel(request)
         if response.message == GIVEN_UP:
             self._fail(exchange, GIVEN_UP)
         elif response.status == 0:
@@ -369,6 +409,8 @@ class ModelTraffic:
         """End requests without a response; the trial breaks if one of its asks was never answered."""
         with self._lock:
             left, self._under_way = self._under_way, {}
+        if self._bridge is not None:
+            self._bridge.close()
         for exchange in left.values():
             self._fail(exchange, GIVEN_UP)
         # What the agent gave up because its own limit was reached is no failure of the provider's: nobody
@@ -470,9 +512,13 @@ class ModelTraffic:
         except UnreadableTraffic as unreadable:
             self._fail(exchange, str(unreadable))
             return False
-        model, prices = reply.model or ask.model, self._recorder.prices
-        first_token_s = first_byte_s if ask.streamed else None
-        usage = with_price(model, reply.usage, reply.priced_apart, prices, ask.model)
+        if (by := AnsweredBy.of(response)) is not None:
+            model, usage = by.model, by.usage
+            reply = replace(reply, reasoning=by.reasoning)
+        else:
+            model, prices = reply.model or ask.model, self._recorder.prices
+            usage = with_price(model, reply.usage, reply.priced_apart, prices, ask.model)
+        first_token_s = first_byte_s if ask.streamed or by is not None else None
         ended = self._recorder.at()
         recorded_ask = Ask(
             turn, exchange.started, ended, usage, reply.finish, first_token_s, reply.reasoning, model

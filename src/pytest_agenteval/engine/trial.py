@@ -268,7 +268,7 @@ class _TrialRun:
         # The lambda holds the budget, not this run: a reference cycle with all of the trial's data would stay
         # until the garbage collector finds it.
         self.recorder = Recorder(lambda: budget.time.at, plan.conditions.prices)
-        self.output = CapturedOutput()
+        self.output, self._loop = CapturedOutput(), asyncio.get_running_loop()
         self.started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
         self._began = monotonic()
         self.answer, self.digests = Answer(), Digests()
@@ -447,7 +447,7 @@ class _TrialRun:
         # An agent may send requests while it is made.
         prompts = self._replaced_prompts if hasattr(self, "instance") else None
         return open_model_traffic(
-            self.plan, self.context, self.budget, self.recorder, self.chat_tapes, prompts
+            self.plan, self.context, self.budget, self.recorder, self.chat_tapes, self._loop, prompts
         )
 
     @cached_property

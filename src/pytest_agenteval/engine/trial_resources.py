@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shlex
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from pytest_agenteval.agents.forms import is_bridged
 from pytest_agenteval.cassettes.http.patches import intercepted_requests
 from pytest_agenteval.cassettes.http.scope import NotRecorded, Scope
 from pytest_agenteval.chat.chat import Chat, OwnModelChat
@@ -22,12 +24,13 @@ from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import OWN_MODEL, Allowance, Model, Plan, RecordMode
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.records.transcript import JUDGE_ASK, USER_ASK, unanswered_usage
+from pytest_agenteval.records.transcript import JUDGE_ASK, LEFT_OUT, USER_ASK, unanswered_usage
 from pytest_agenteval.tools.toolbox import ToolBox
 
 if TYPE_CHECKING:
     from pytest_agenteval.cassettes.tape import Tape
     from pytest_agenteval.cassettes.wire.prompt_replacement import PromptReplacement
+    from pytest_agenteval.chat.bridge.model_bridge import ModelBridge
     from pytest_agenteval.chat.chat import ProviderChat
     from pytest_agenteval.chat.model_traffic import ModelTraffic
     from pytest_agenteval.tools.tool_tape import ToolTape
@@ -47,9 +50,17 @@ def open_chat(
         return context.registry.model_factory(model.id)(model, plan), None
     if model.id == OWN_MODEL:
         return OwnModelChat(), None
+    live = live_chat(model, plan, context, budget, recorder, role)
+    return live, _open_chat_tape(model, plan, context, tapes, role)
+
+
+def live_chat(
+    model: Model, plan: Plan, context: WorkerContext, budget: Budget, recorder: Recorder, role: str = "agent"
+) -> Chat:
+    """Return the chat that asks a real model, with retries, rate limits and prices."""
     from pytest_agenteval.chat.retries import RetryingChat
 
-    live = RetryingChat(
+    return RetryingChat(
         _provider_chat(model, context, recorder, f"{plan.seed} {plan.task.id} {role}"),
         budget=budget,
         recorder=recorder,
@@ -57,7 +68,6 @@ def open_chat(
         limiter=context.rate_limiter(model),
         note_unanswered=partial(_note_unanswered, recorder, role),
     )
-    return live, _open_chat_tape(model, plan, context, tapes, role)
 
 
 def _note_unanswered(recorder: Recorder, role: str, requests: int) -> None:
@@ -138,12 +148,13 @@ def open_model_traffic(
     budget: Budget,
     recorder: Recorder,
     tapes: list[Tape],
+    loop: asyncio.AbstractEventLoop,
     prompts: PromptReplacement | None = None,
 ) -> ModelTraffic:
     """Return what reads and records the model requests that a trial's agent makes by itself.
 
     The tape that they are replayed from is added to ``tapes``. ``prompts`` are those that the agent reads by
-    itself.
+    itself. Where the run's model answers them, it is called on ``loop``.
     """
     from pytest_agenteval.chat.model_traffic import ModelTape, ModelTraffic
 
@@ -165,6 +176,28 @@ def open_model_traffic(
         refusal=refusal,
         prompts=prompts,
         model_hosts=hosts,
+        bridge=_model_bridge(plan, context, budget, recorder, loop),
+    )
+
+
+def _model_bridge(
+    plan: Plan, context: WorkerContext, budget: Budget, recorder: Recorder, loop: asyncio.AbstractEventLoop
+) -> ModelBridge | None:
+    """Return what has the run's model answer the agent's own requests; None where it does not."""
+    names_model = not plan.model.offline and plan.model.id != OWN_MODEL
+    if not (names_model and is_bridged(plan.task.form, context.registry.agent_factory(plan.task.agent))):
+        return None
+    from pytest_agenteval.chat.bridge.model_bridge import ModelBridge
+
+    noted: set[str] = set()
+
+    def note_left_out(names: Sequence[str]) -> None:
+        for name in sorted({*names} - noted):
+            noted.add(name)
+            recorder.event(LEFT_OUT, name)
+
+    return ModelBridge(
+        live_chat(plan.model, plan, context, budget, recorder), plan.model, loop, note_left_out
     )
 
 

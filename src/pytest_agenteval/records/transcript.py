@@ -251,16 +251,18 @@ UNTAPED_CONNECTION = "untaped_connection"
 
 # The kind of event for an agent that called other models, and never the one that the run names.
 OTHER_MODEL = "other_model"
+# The kind of event that names a setting of the agent's request that was not passed to the run's model.
+LEFT_OUT = "setting_left_out"
 
 DOUBTFUL_EVENTS = frozenset(
     {
         *(UNREAD_REQUEST, UNREAD_REPLY, CHANGED_PROMPT, AROUND_TAPES, OUTPUT_CUT, UNTOLD_TOKENS),
         *(UNPRICED_LIMIT, STARTED_PROGRAM, CHANGED_PROCESS, UNKNOWN_TRIAL, UNREAD_PROMPT, UNSEEN_CALLS),
-        *(OTHER_MODEL, UNTAPED_CONNECTION),
+        *(OTHER_MODEL, UNTAPED_CONNECTION, LEFT_OUT),
     }
 )
 # Doubtful events that are counted by what their text names, as in ``started_program: curl``.
-NAMED_EVENTS = frozenset({STARTED_PROGRAM, CHANGED_PROCESS, OTHER_MODEL, UNTAPED_CONNECTION})
+NAMED_EVENTS = frozenset({STARTED_PROGRAM, CHANGED_PROCESS, OTHER_MODEL, UNTAPED_CONNECTION, LEFT_OUT})
 
 
 class Event(Record, frozen=True):

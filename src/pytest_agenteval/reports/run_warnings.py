@@ -10,6 +10,7 @@ from pytest_agenteval.records.transcript import (
     AROUND_TAPES,
     CHANGED_PROCESS,
     CHANGED_PROMPT,
+    LEFT_OUT,
     OTHER_MODEL,
     OUTPUT_CUT,
     STARTED_PROGRAM,
@@ -137,7 +138,7 @@ def _doubtful_events(view: RunView) -> Iterator[TableNote]:
     if without and not view.doubtful_events.get(UNREAD_REQUEST):
         names = ", ".join(without)
         yield TableNote(f"no model request was seen in {names}: if an agent sent one, these figures lack it")
-    # The next four are counted by what their events name, such as a program.
+    # The next five are counted by what their events name, such as a program.
     if programs := _event_names(view, STARTED_PROGRAM):
         yield TableNote(f"agents started a program ({programs}): its requests are not intercepted", bad=True)
     if places := _event_names(view, UNTAPED_CONNECTION):
@@ -148,6 +149,8 @@ def _doubtful_events(view: RunView) -> Iterator[TableNote]:
         yield TableNote(
             f"agents did not use the named model ({others}); tables show the models that they used; {how}"
         )
+    if left_out := _event_names(view, LEFT_OUT):
+        yield TableNote(f"settings of agents' requests were not passed to the named model ({left_out})")
     if changed := _event_names(view, CHANGED_PROCESS):
         way_out = "--agent-executor=processes or --agent-concurrency=1 keeps them apart"
         yield TableNote(

@@ -182,17 +182,19 @@ def _agents_without_model(evals: EvalSession) -> Iterator[str]:
     """Name the agents on which ``--agent-model`` has no effect."""
     # A controller that only sums up needs no agent.
     from pytest_agenteval.agents.agent import agent_trait
+    from pytest_agenteval.agents.forms import is_bridged
 
     if not evals.settings.models or evals.stored is not None:
         return
-    agents = {
-        item.task.agent
+    forms = {
+        item.task.agent: item.task.form
         for item in evals.selected
         if item.task.form and not item.case.model.offline and item.case.model.id != OWN_MODEL
     }
     # Agents that used other models are left out: the tables show which models they used.
-    for agent in sorted(agents - evals.agents_with_other_models):
-        if agent_trait(evals.registry.agent_factory(agent), "takes_model") is False:
+    for agent in sorted(forms.keys() - evals.agents_with_other_models):
+        factory = evals.registry.agent_factory(agent)
+        if agent_trait(factory, "takes_model") is False and not is_bridged(forms[agent], factory):
             yield f"--agent-model has no effect on {agent}: give it a parameter `model` (or `model_url`)"
 
 

@@ -185,6 +185,10 @@ class AgentForm(Spec, frozen=True, kw_only=True, rename={"shape": "as"}):
         Positive | None, expects("a number of seconds above 0: how long one request to an endpoint may take")
     ] = None
     otel: Annotated[bool, expects("true or false: whether to read its OpenTelemetry spans")] = False
+    via: Annotated[
+        Literal["bridge", "provider"] | None,
+        expects("bridge or provider: who answers its requests to models where a run names a model"),
+    ] = None
 
     def title(self, suite: str) -> str:
         """Give what reports call the agent: its name, else what says where it is."""

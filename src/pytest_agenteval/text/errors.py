@@ -96,6 +96,7 @@ CAUSES: Mapping[str, str] = {
     "simulated_user": "the model that plays the user failed or gave no usable turn",
     "no_model": "the agent used `ctx.chat`, and the model is `own`",
     "not_allowed": "the agent's own code sent a request that is not recorded or allowed (--agent-live)",
+    "bridge": "a request of the agent's holds something that cannot be passed to another model",
     "provider": "a model or endpoint failed after every retry, has no key, or is unknown",
     "mcp_server": "an MCP server did not start, died, or did not answer in time",
     "not_installed": "a library is missing, or its version is not supported",

@@ -45,6 +45,29 @@ def recorded_faults(
     yield from _shared_ids(run.trials)
 
 
+def bridged_faults(
+    run: ChildRun, direct: ChildRun, model: str, case: Case, asks: Sequence[Ask]
+) -> Iterator[str]:
+    """Another model, in another wire format, gave the same calls, answers and grades, in its own name."""
+    if case.format in UNREAD:
+        return
+    formats = {ask.format for ask in asks if ask.format != "tool"}
+    expected = "openai.chat" if model.startswith("openai/") else "anthropic.messages"
+    yield from _unequal("bridged: formats of the model's server", formats, {expected})
+    yield from _unequal("bridged: grades", [*map(_outcome, run.trials)], [*map(_outcome, direct.trials)])
+    yield from _unequal(
+        "bridged: models", {name for trial in run.trials for name in trial.transcript.models}, {model}
+    )
+    tokens = sum(trial.usage.known_tokens for trial in run.trials)
+    yield from _unequal("bridged: tokens", tokens, sum(ask.tokens for ask in asks if ask.format != "tool"))
+
+
+def _outcome(trial: Trial) -> tuple[Any, ...]:
+    calls = [(call.tool, dict(call.args), call.result) for call in trial.transcript.calls]
+    roles = [(message.role, message.content) for message in trial.transcript.messages]
+    return str(trial.key.task), trial.ending, trial.score, trial.outcome.answer.text, calls, roles
+
+
 def _unread_faults(run: ChildRun, asks: Sequence[Ask], trials: int) -> Iterator[str]:
     """Every trial has its answer, no call or token is made up, and the run says that it could not read."""
     cities = [trial.key.task.rpartition("/")[2].capitalize() for trial in run.trials]

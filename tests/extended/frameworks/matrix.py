@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from tests.extended.frameworks import expectations
-from tests.extended.frameworks.catalogue import Case, Framework, addresses
+from tests.extended.frameworks.catalogue import UNREAD, Case, Framework, addresses
 from tests.extended.frameworks.child_runs import ChildRun, run_pytest
 from tests.extended.frameworks.environments import Environment
 from tests.extended.frameworks.examples import MOST_LINES, read_examples, read_tool
@@ -58,6 +58,11 @@ class Matrix:
             faults += _faults(server, project, environment.python, framework, case, repetitions)
         trials = len(WEATHER) * repetitions
         return Result(trials, tuple(faults), time.monotonic() - began)
+
+
+def _target(case: Case) -> str:
+    """Name a model of another wire format than the way's own."""
+    return "openai/gpt-weather" if case.format == "anthropic.messages" else "anthropic/claude-weather"
 
 
 def cases(framework: Framework) -> Iterator[Case]:
@@ -119,6 +124,11 @@ def _faults(
     yield from (f"unknown request: {path}" for path in dict.fromkeys(traffic.others))
     if case.loops:
         yield from expectations.endless_faults(run("loops", *RECORD, "--agent-concurrency=1"), traffic.asks)
+    bridged = run("weather", *RECORD, f"--repetitions={repetitions}", f"--agent-model={_target(case)}")
+    yield from expectations.bridged_faults(bridged, recorded, _target(case), case, traffic.asks)
     server.stop()
     replayed = run("weather", *REPLAY, f"--repetitions={repetitions}")
     yield from expectations.replayed_faults(replayed, recorded)
+    if case.format not in UNREAD:
+        again = run("weather", *REPLAY, f"--repetitions={repetitions}", f"--agent-model={_target(case)}")
+        yield from expectations.replayed_faults(again, bridged)

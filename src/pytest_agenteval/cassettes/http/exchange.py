@@ -19,6 +19,7 @@ from pytest_agenteval.cassettes.http.messages import (
 )
 from pytest_agenteval.cassettes.http.scope import BROKE_OFF, GIVEN_UP, NothingSent, Scope, Sending, answering
 from pytest_agenteval.cassettes.interaction import Request, Response
+from pytest_agenteval.processes.threads import in_daemon_thread
 from pytest_agenteval.text.errors import RequestRefused, exception_text
 
 FAILURE, CAUSE = "failure", "cause"
@@ -128,6 +129,17 @@ def replay(scope: Scope, request: Request, build: BuildException) -> Response | 
         plain = TimeoutError(text) if isinstance(cause, TimeoutError) else ConnectionError(text)
         failed = build("", text, plain)
     raise failed
+
+
+async def replay_waiting(scope: Scope, request: Request, build: BuildException) -> Response | None:
+    """As ``replay``, for a client on an event loop: another model's reply is waited for in a thread."""
+    if not scope.bridges(request):
+        return replay(scope, request, build)
+    try:
+        return await in_daemon_thread(replay, scope, request, build)
+    except asyncio.CancelledError:
+        scope.cut(request, Response(0, GIVEN_UP))
+        raise
 
 
 class Exchange:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from pytest_agenteval.cassettes.http.exchange import Exchange, exception_class, replay
+from pytest_agenteval.cassettes.http.exchange import Exchange, exception_class, replay_waiting
 from pytest_agenteval.cassettes.http.messages import (
     OF_BODY,
     chunk_on_the_wire,
@@ -136,7 +136,7 @@ def _patch_connect(aiohttp: Any) -> Any:
             # A WebSocket is no request with one response, and cannot be recorded.
             if "Upgrade" in req.headers:
                 raise scope.refusal(question)
-            answer = replay(scope, question, partial(_failure, aiohttp, req))
+            answer = await replay_waiting(scope, question, partial(_failure, aiohttp, req))
             if answer is not None:
                 return played_connection(connector, req, answer)
             exchange = Exchange(scope, question, req.method)

@@ -6,7 +6,13 @@ import copy
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, NamedTuple
 
-from pytest_agenteval.cassettes.http.exchange import BuildException, Exchange, exception_class, replay
+from pytest_agenteval.cassettes.http.exchange import (
+    BuildException,
+    Exchange,
+    exception_class,
+    replay,
+    replay_waiting,
+)
 from pytest_agenteval.cassettes.http.messages import (
     OF_BODY,
     playable_response,
@@ -21,14 +27,14 @@ from pytest_agenteval.cassettes.http.scope import (
     drop_copy,
     trial_loop,
 )
-from pytest_agenteval.cassettes.interaction import Response
+from pytest_agenteval.cassettes.interaction import Request, Response
 
 
 def patch_points(httpx: Any) -> Iterator[tuple[type, str, Any]]:
     streams = _streams(httpx)
 
-    def meet(scope: Scope, request: Any, body: bytes) -> Any:
-        """Give the recorded response, or the exchange of a request that is sent; None sends it unseen."""
+    def read(scope: Scope, request: Any, body: bytes) -> Request | None:
+        """Give the request as it is recorded; None sends it unseen."""
         # The stream of the request was read to its end, and could not be sent again.
         request.stream = httpx.ByteStream(body)
         headers = request.headers.multi_items()
@@ -41,34 +47,38 @@ def patch_points(httpx: Any) -> Iterator[tuple[type, str, Any]]:
             for name in OF_BODY:
                 request.headers.pop(name, None)
             request.headers["Content-Length"] = str(len(changed))
-        answer = replay(scope, question, _failure_of(httpx, request))
-        if answer is not None:
-            return _response(httpx, streams, answer, request)
-        return Exchange(scope, question, request.method)
+        return question
 
     def blocking(real: Any) -> Any:
         def handle_request(transport: Any, request: Any) -> Any:
             scope = answering()
-            met = None if scope is None else meet(scope, request, b"".join(request.stream))
-            if not isinstance(met, Exchange):
-                return real(transport, request) if met is None else met
-            with met.reading():
+            question = None if scope is None else read(scope, request, b"".join(request.stream))
+            if scope is None or question is None:
+                return real(transport, request)
+            answer = replay(scope, question, _failure_of(httpx, request))
+            if answer is not None:
+                return _response(httpx, streams, answer, request)
+            exchange = Exchange(scope, question, request.method)
+            with exchange.reading():
                 given = real(transport, request)
-            return _with_tee(streams.blocking, met, given)
+            return _with_tee(streams.blocking, exchange, given)
 
         return handle_request
 
     def waiting(real: Any) -> Any:
         async def handle_async_request(transport: Any, request: Any) -> Any:
-            scope = answering()
-            met = None
+            scope, question = answering(), None
             if scope is not None:
-                met = meet(scope, request, b"".join([part async for part in request.stream]))
-            if not isinstance(met, Exchange):
-                return await real(await _of_this_loop(transport), request) if met is None else met
-            with met.reading():
+                question = read(scope, request, b"".join([part async for part in request.stream]))
+            if scope is None or question is None:
+                return await real(await _of_this_loop(transport), request)
+            answer = await replay_waiting(scope, question, _failure_of(httpx, request))
+            if answer is not None:
+                return _response(httpx, streams, answer, request)
+            exchange = Exchange(scope, question, request.method)
+            with exchange.reading():
                 given = await real(await _of_this_loop(transport), request)
-            return _with_tee(streams.waiting, met, given)
+            return _with_tee(streams.waiting, exchange, given)
 
         return handle_async_request
 

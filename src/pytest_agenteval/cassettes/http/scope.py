@@ -150,6 +150,12 @@ class ModelTrafficHandler(Protocol):
     def play(self, request: Request) -> Response | None:
         """Give the recorded response, or None if the request is to be sent; raises what ends the agent."""
 
+    def bridges(self, request: Request) -> bool:
+        """Whether another model answers a request that has no recording."""
+
+    def bridge(self, request: Request) -> Response | None:
+        """Have another model answer what ``play`` gave no recording for; None where it is to be sent."""
+
     def begin_response(self, request: Request, status: int) -> None:
         """Take note of a response's status, before any of its body is read."""
 
@@ -297,6 +303,10 @@ class Scope:
 
         return written, bytes_of(written.body)
 
+    def bridges(self, request: Request) -> bool:
+        """Whether ``play`` may wait for another model's reply."""
+        return self.traffic is not None and self.traffic.bridges(request)
+
     def without_traffic(self) -> Scope:
         """Give a scope of the same tapes whose requests are none of a model, whatever they look like."""
         plain = copy(self)
@@ -309,6 +319,7 @@ class Scope:
             response = self.traffic.play(request)
             if response is None:
                 self._expect_no_copy(request)
+                response = self.traffic.bridge(request)
             return response
         if self.passing:
             return None

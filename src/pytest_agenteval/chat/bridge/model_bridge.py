@@ -1,0 +1,147 @@
+"""Has the run's model answer what an agent's own client sends to another one.
+
+The client's request is read as an ask, one of our chats answers it, with its retries, limits and prices, and
+the reply is written in the client's format.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import CancelledError, Future
+from typing import Any
+from uuid import uuid4
+
+from pytest_agenteval.cassettes.http.scope import running_loop, untaped
+from pytest_agenteval.cassettes.interaction import Request, Response
+from pytest_agenteval.cassettes.wire.traffic import Json, ModelRequest, as_map, json_object
+from pytest_agenteval.chat.bridge.client_reply import WrittenReply, write_client_reply
+from pytest_agenteval.chat.bridge.client_request import (
+    ClientAsk,
+    Earlier,
+    Message,
+    NotExpressible,
+    read_client_request,
+)
+from pytest_agenteval.chat.chat import Chat, Reply
+from pytest_agenteval.records.plan import Model
+from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.records.replies import credible_usage
+from pytest_agenteval.records.transcript import Usage
+
+ANSWERED_BY = "answered_by"
+"""The key of a recorded response that names the model that answered in another one's place."""
+
+
+class AnsweredBy(FrozenValue, frozen=True):
+    """Which model answered a client's request in another one's place, and what its provider counted."""
+
+    model: str
+    usage: Usage
+    reasoning: str = ""
+
+    def as_extra(self) -> dict[str, Any]:
+        """Give it as the keys of a response in a cassette."""
+        extra = {ANSWERED_BY: self.model, "usage": self.usage.to_json(), "reasoning": self.reasoning}
+        return {name: value for name, value in extra.items() if value}
+
+    @staticmethod
+    def of(response: Response) -> AnsweredBy | None:
+        """Read it from a response; None where its own model answered."""
+        extra = response.extra
+        if ANSWERED_BY not in extra:
+            return None
+        usage = Usage(**{"asks": 1, "attempts": 1, **as_map(extra.get("usage"))})
+        return AnsweredBy(str(extra[ANSWERED_BY]), credible_usage(usage), str(extra.get("reasoning", "")))
+
+
+class BridgedReply(FrozenValue, frozen=True):
+    """A reply in the client's format, and what our chat measured of it."""
+
+    response: Response
+    seconds: float | None = None
+    first_token_s: float | None = None
+
+
+class ModelBridge:
+    """Answers the asks of one trial's agent with ``model``, by a chat that works on ``loop``.
+
+    ``note_left_out`` gets the settings of a request that are not passed on.
+    """
+
+    def __init__(
+        self,
+        chat: Chat,
+        model: Model,
+        loop: asyncio.AbstractEventLoop,
+        note_left_out: Callable[[Sequence[str]], None],
+    ) -> None:
+        self._chat, self._model, self._loop, self._note_left_out = chat, model, loop, note_left_out
+        self._conversations: dict[str, Sequence[Message]] = {}
+        self._waiting: dict[int, Future[Reply]] = {}
+        self._lock = threading.Lock()
+        self._ended = False
+
+    def answer(self, request: Request, ask: ModelRequest, items: Mapping[str, Json]) -> BridgedReply | None:
+        """Wait for the model's reply, in whichever thread; None where nobody needs it any more.
+
+        Raises NotExpressible, or what ends an ask of our own agents.
+        """
+        if running_loop() is self._loop:
+            raise NotExpressible(
+                "a blocking client on the loop of all trials cannot wait for another model: "
+                "use its async client, or `loop: own` in suite.yaml"
+            )
+        body = json_object(request.body)
+        client_ask = read_client_request(ask.format, body, Earlier(items, self._conversations))
+        if client_ask.left_out:
+            self._note_left_out(client_ask.left_out)
+        reply = self._wait(request, client_ask)
+        if reply is None:
+            return None
+        name, id = self._model.id.partition("/")[2] or self._model.id, uuid4().hex
+        counts = as_map(body.get("stream_options")).get("include_usage") is True
+        written = WrittenReply(reply, name, id, ask.streamed, counts=counts, path=request.uri)
+        response = write_client_reply(ask.format, written)
+        if ask.format == "openai.responses":
+            # A later request may name this reply in place of its messages, but repeats the instructions.
+            spoken = client_ask.messages[1:] if body.get("instructions") else client_ask.messages
+            self._conversations[f"resp_{id}"] = (*spoken, reply.message())
+        by = AnsweredBy(self._model.id, reply.usage, reply.reasoning)
+        whole = Response(200, response.message, response.headers, response.body, by.as_extra())
+        return BridgedReply(whole, reply.seconds, reply.first_token_s)
+
+    def cancel(self, request: Request) -> None:
+        """Stop waiting for a reply that the client no longer wants."""
+        with self._lock:
+            future = self._waiting.get(id(request))
+        if future is not None:
+            future.cancel()
+
+    def close(self) -> None:
+        """Stop waiting for all replies."""
+        with self._lock:
+            self._ended, waiting = True, list(self._waiting.values())
+        for future in waiting:
+            future.cancel()
+
+    def _wait(self, request: Request, ask: ClientAsk) -> Reply | None:
+        with self._lock:
+            if self._ended:
+                return None
+            future = asyncio.run_coroutine_threadsafe(self._ask(ask), self._loop)
+            self._waiting[id(request)] = future
+        try:
+            return future.result()
+        except CancelledError:
+            return None
+        finally:
+            with self._lock:
+                self._waiting.pop(id(request), None)
+
+    async def _ask(self, ask: ClientAsk) -> Reply:
+        with untaped():
+            return await self._chat.ask(
+                ask.messages, tools=ask.tools, response_schema=ask.response_schema, settings=ask.settings
+            )
