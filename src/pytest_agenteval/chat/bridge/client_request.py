@@ -178,7 +178,7 @@ def _chat_part(part: Json) -> Message | None:
 
 def _chat_message(message: Json) -> Message:
     role = normal_role(as_text(message.get("role")))
-    parts = _parts(message.get("content"), _chat_part)
+    parts = _parts(message.get("content") or message.get("refusal"), _chat_part)
     if role == "tool":
         return _result(as_text(message.get("tool_call_id")), _content(parts))
     if role != "assistant":
