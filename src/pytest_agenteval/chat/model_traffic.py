@@ -33,6 +33,7 @@ from pytest_agenteval.cassettes.wire.traffic import (
     ModelRequest,
     UnreadableTraffic,
 )
+from pytest_agenteval.chat.bridge.client_request import NotExpressible
 from pytest_agenteval.chat.bridge.model_bridge import AnsweredBy, ModelBridge
 from pytest_agenteval.chat.model_prices import with_price
 from pytest_agenteval.records.limits import Budget, TimeSpan
@@ -287,6 +288,11 @@ class ModelTraffic:
             if response is None and not self._may_send(request):
                 raise self._refuse(request)
             if classified.kind != "auxiliary":  # it may be an ask
+                if response is None and self._bridge is not None:
+                    unread = (
+                        f"{_place(request)}: a request in no known format cannot be answered by another model"
+                    )
+                    return self._break(NotExpressible(unread), classified.format)
                 self._recorder.add_usage(UNREAD_USAGE, is_paid=response is None)
             return response
         exchange = self._begin(request, ask)
@@ -331,8 +337,7 @@ class ModelTraffic:
             if self._under_way.pop(id(request), None) is not None:
                 self._undo(exchange)
                 exchange.span.end()
-            self._recorder.broken = self._recorder.broken or broken
-            return error_response(format, 400, broken.cause, str(broken))
+            return self._break(broken, format)
         if bridged is None or id(request) not in self._under_way:
             return error_response(format, 400, "trial_ended", GIVEN_UP)
         if bridged.seconds is not None:  # without queues, waits and failed attempts
@@ -340,6 +345,11 @@ class ModelTraffic:
             self._under_way[id(request)] = exchange._replace(started=started)
         self.record(request, bridged.response, bridged.first_token_s)
         return bridged.response
+
+    def _break(self, broken: TrialBroken | ProblemsFound, format: str) -> Response:
+        """Break the trial; give an error that the client does not answer with another attempt."""
+        self._recorder.broken = self._recorder.broken or broken
+        return error_response(format, 400, broken.cause, str(broken))
 
     def begin_response(self, request: Request, status: int) -> None:
         """Undo a request that brings no reply, since the client may retry before it reads the body."""

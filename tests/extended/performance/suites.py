@@ -106,6 +106,30 @@ def write_asked(folder: Path, count: int, model: Mapping[str, str], *, tools: bo
     return folder
 
 
+OWN_AGENT = """
+import json
+from urllib.request import Request, urlopen
+
+
+def answer(question):
+    messages = [{{"role": "user", "content": question}}]
+    for _ in range({asks}):
+        body = json.dumps({{"model": "own", "messages": messages}}).encode()
+        with urlopen(Request("{address}/chat/completions", body)) as reply:
+            said = json.load(reply)["choices"][0]["message"]["content"]
+    return said
+"""
+
+
+def write_own(folder: Path, count: int, asks: int, address: str, model: Mapping[str, str]) -> Path:
+    """Write questions to an agent that sends ``asks`` requests of its own for each."""
+    write_asked(folder, count, model)
+    suite = {"name": "asked", "kind": "capability", "agent": {"call": "own_agent:answer"}}
+    (folder / "evals" / "suite.json").write_text(json.dumps(suite))
+    (folder / "evals" / "own_agent.py").write_text(OWN_AGENT.format(asks=asks, address=address))
+    return folder
+
+
 def write_calling(folder: Path, count: int) -> Path:
     """Write a suite of offline tasks that call a tool once, and two graders each."""
     evals = _tool_suite(folder)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from tests.extended.performance.bench import Bench, Case
 from tests.extended.performance.cases.house import house
-from tests.extended.performance.cases.live import DIRECT, LITELLM, TOOLS
+from tests.extended.performance.cases.live import BRIDGE, DIRECT, LITELLM, TOOLS
 from tests.extended.performance.cases.offline import FIRST, TRIALS, UNUSED, WORKERS
 from tests.extended.performance.cases.stored import MEMORY, READERS, REGRADING, RESUMING
 from tests.extended.performance.rows import Row
@@ -18,6 +18,7 @@ CASES: Mapping[str, Case] = {
     "direct": DIRECT,
     "litellm": LITELLM,
     "tools": TOOLS,
+    "bridge": BRIDGE,
     "regrading": REGRADING,
     "workers": WORKERS,
     "resuming": RESUMING,

@@ -19,6 +19,7 @@ from tests.loopback.served import serving
 
 QUESTIONS, AT_ONCE = 500, 64
 LOOPS, ITEMS = 200, 2_000
+OWN_TRIALS, OWN_ASKS = 20, 25
 ANSWER = "The answer is 42."
 PEERS = {"pydantic-evals": 0.3, "inspect_ai": 0.12, "deepeval": None}
 LOOP_PEERS = {"pydantic-evals": 0.6, "inspect_ai": None}
@@ -156,6 +157,27 @@ def _tools_rows(rounds: Rounds) -> Iterator[Row]:
         yield from _beside(rounds, what, "ours, tool", (f"{name} {LOOPS}", BESIDE[name], goal))
 
 
+@contextmanager
+def _bridge(bench: Bench) -> Iterator[Programs]:
+    with serving(0, ANSWER) as root:
+        provider, model = Provider(root), {"id": "anthropic/claude-haiku-4-5", "api_base": root}
+        folder = suites.write_own(bench.place / "bridge", OWN_TRIALS, OWN_ASKS, provider.address, model)
+        more = {"passed": OWN_TRIALS, **_asked(provider, OWN_TRIALS * OWN_ASKS)}
+        flags = ("evals", "--agent-concurrency=1")
+        yield {
+            "own requests": bench.ours(folder, *flags, "--agent-model=own", **more),
+            "bridged requests": bench.ours(folder, *flags, "--agent-model=loop", **more),
+        }
+
+
+def _bridge_rows(rounds: Rounds) -> Iterator[Row]:
+    asks = OWN_TRIALS * OWN_ASKS
+    own, bridged = (rounds.each(f"{kind} requests", "cpu") / asks * 1000 for kind in ("own", "bridged"))
+    what = "a request of an own agent, answered in Anthropic's format"
+    yield ratio(f"{what}: CPU", bridged, own, "sent directly", "ms")
+
+
 DIRECT = Case(5, _direct, _direct_rows)
 LITELLM = Case(3, _litellm, _litellm_rows)
 TOOLS = Case(5, _tools, _tools_rows)
+BRIDGE = Case(5, _bridge, _bridge_rows)
