@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pytest_agenteval.cassettes.interaction import Request
 from pytest_agenteval.cassettes.wire.reader import FORMATS, read_reply, read_request, without_ids
 from pytest_agenteval.cassettes.wire.traffic import Json
-from pytest_agenteval.chat.bridge.client_reply import WrittenReply, write_client_reply
+from pytest_agenteval.chat.bridge.client_reply import ClientReply, write_client_reply
 from pytest_agenteval.chat.bridge.client_request import (
     ClientAsk,
     NotExpressible,
@@ -101,7 +101,7 @@ def test_a_reply_is_read_as_it_was_written(
     reply = Reply(text, calls, usage, ending)
 
     response = write_client_reply(
-        format, WrittenReply(reply, "m", "1", streamed, path=URIS[format] + ("" if streamed else "?"))
+        format, ClientReply(reply, "m", "1", streamed, path=URIS[format] + ("" if streamed else "?"))
     )
     seen = read_reply(format, Request("POST", URIS[format], '{"model": "m", "messages": []}'), response)
 

@@ -15,7 +15,7 @@ from pytest_agenteval.records.transcript import ToolCall, Usage
 from pytest_agenteval.text.json_values import compact_json
 
 
-class WrittenReply(NamedTuple):
+class ClientReply(NamedTuple):
     """A reply to be written: ``model`` is the answering model's bare name, ``id`` is new for each reply.
 
     ``streamed`` says that the client expects events; ``counts`` that its stream is to end with token counts.
@@ -45,7 +45,7 @@ class WrittenReply(NamedTuple):
         return self.usage.cached_tokens or 0
 
 
-def write_client_reply(format: str, written: WrittenReply) -> Response:
+def write_client_reply(format: str, written: ClientReply) -> Response:
     """Give the response that a server of this format would send."""
     body, events = _WRITERS[format]
     whole = body(written)
@@ -76,14 +76,14 @@ def _arguments(call: ToolCall) -> Mapping[str, Any]:
     return call.args if call.raw_args is None else {"INVALID_JSON": call.raw_args}
 
 
-def _finish(words: Mapping[str, str], written: WrittenReply) -> str:
+def _finish(words: Mapping[str, str], written: ClientReply) -> str:
     return words.get(written.reply.finish, words["stop"])
 
 
 # OpenAI's chat completions
 
 
-def _chat_body(written: WrittenReply) -> Json:
+def _chat_body(written: ClientReply) -> Json:
     reply = written.reply
     message: dict[str, Any] = {"role": "assistant", "content": reply.text or None, "refusal": None}
     if reply.calls:
@@ -103,7 +103,7 @@ def _chat_body(written: WrittenReply) -> Json:
     return {**head, "model": written.model, "choices": [choice], "usage": usage}
 
 
-def _chat_events(whole: Json, written: WrittenReply) -> tuple[str, str]:
+def _chat_events(whole: Json, written: ClientReply) -> tuple[str, str]:
     choice = whole["choices"][0]
     message = choice["message"]
     deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
@@ -124,7 +124,7 @@ def _chat_events(whole: Json, written: WrittenReply) -> tuple[str, str]:
 # OpenAI's responses
 
 
-def _responses_body(written: WrittenReply) -> Json:
+def _responses_body(written: ClientReply) -> Json:
     reply = written.reply
     output: list[Json] = []
     if reply.text or not reply.calls:
@@ -163,7 +163,7 @@ def _responses_body(written: WrittenReply) -> Json:
     }
 
 
-def _responses_events(whole: Json, written: WrittenReply) -> tuple[str, str]:
+def _responses_events(whole: Json, written: ClientReply) -> tuple[str, str]:
     begun = {**whole, "status": "in_progress", "output": [], "usage": None, "incomplete_details": None}
     events: list[dict[str, Any]] = [
         {"type": f"response.{kind}", "response": begun} for kind in ("created", "in_progress")
@@ -193,7 +193,7 @@ def _responses_events(whole: Json, written: WrittenReply) -> tuple[str, str]:
 # Anthropic's messages
 
 
-def _anthropic_body(written: WrittenReply) -> Json:
+def _anthropic_body(written: ClientReply) -> Json:
     reply = written.reply
     content: list[Json] = [{"type": "text", "text": reply.text}] if reply.text or not reply.calls else []
     for call in reply.calls:
@@ -212,7 +212,7 @@ def _anthropic_body(written: WrittenReply) -> Json:
     return {**head, "content": content, **ended, "usage": usage}
 
 
-def _anthropic_events(whole: Json, written: WrittenReply) -> tuple[str, str | bytes]:
+def _anthropic_events(whole: Json, written: ClientReply) -> tuple[str, str | bytes]:
     begun = {**whole, "content": [], "stop_reason": None, "usage": {**whole["usage"], "output_tokens": 0}}
     events: list[Json] = [{"type": "message_start", "message": begun}]
     for place, block in enumerate(whole["content"]):
@@ -244,7 +244,7 @@ def _base64(event: Json) -> str:
 # Bedrock's converse
 
 
-def _bedrock_body(written: WrittenReply) -> Json:
+def _bedrock_body(written: ClientReply) -> Json:
     reply = written.reply
     content: list[Json] = [{"text": reply.text}] if reply.text or not reply.calls else []
     for call in reply.calls:
@@ -265,7 +265,7 @@ def _bedrock_body(written: WrittenReply) -> Json:
     return {"output": {"message": message}, **ended}
 
 
-def _bedrock_events(whole: Json, written: WrittenReply) -> tuple[str, bytes]:
+def _bedrock_events(whole: Json, written: ClientReply) -> tuple[str, bytes]:
     events: list[tuple[str, Json]] = [("messageStart", {"role": "assistant"})]
     for place, block in enumerate(whole["output"]["message"]["content"]):
         at = {"contentBlockIndex": place}
@@ -295,7 +295,7 @@ def _aws_event(kind: str, payload: Json) -> bytes:
 # Gemini
 
 
-def _gemini_body(written: WrittenReply) -> Json:
+def _gemini_body(written: ClientReply) -> Json:
     reply = written.reply
     parts: list[Json] = [{"text": reply.text}] if reply.text or not reply.calls else []
     for call in reply.calls:
@@ -315,7 +315,7 @@ def _gemini_body(written: WrittenReply) -> Json:
     return {"candidates": [candidate], "usageMetadata": usage, **head}
 
 
-def _gemini_events(whole: Json, written: WrittenReply) -> tuple[str, str]:
+def _gemini_events(whole: Json, written: ClientReply) -> tuple[str, str]:
     # Without this parameter, the API streams one JSON array.
     return _sse([whole]) if "alt=sse" in written.path else ("application/json", compact_json([whole]))
 
@@ -323,7 +323,7 @@ def _gemini_events(whole: Json, written: WrittenReply) -> tuple[str, str]:
 # Ollama's chat
 
 
-def _ollama_body(written: WrittenReply) -> Json:
+def _ollama_body(written: ClientReply) -> Json:
     reply = written.reply
     message: dict[str, Any] = {"role": "assistant", "content": reply.text}
     if reply.calls:
@@ -346,14 +346,14 @@ def _ollama_body(written: WrittenReply) -> Json:
     }
 
 
-def _ollama_events(whole: Json, written: WrittenReply) -> tuple[str, str]:
+def _ollama_events(whole: Json, written: ClientReply) -> tuple[str, str]:
     head = {name: whole[name] for name in ("model", "created_at", "message")}
     last = {**whole, "message": {"role": "assistant", "content": ""}}
     return "application/x-ndjson", f"{compact_json({**head, 'done': False})}\n{compact_json(last)}\n"
 
 
-_Body = Callable[[WrittenReply], Json]
-_Events = Callable[[Json, WrittenReply], tuple[str, "str | bytes"]]
+_Body = Callable[[ClientReply], Json]
+_Events = Callable[[Json, ClientReply], tuple[str, "str | bytes"]]
 _WRITERS: Mapping[str, tuple[_Body, _Events]] = {
     "openai.chat": (_chat_body, _chat_events),
     "openai.responses": (_responses_body, _responses_events),

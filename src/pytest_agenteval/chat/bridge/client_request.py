@@ -267,7 +267,7 @@ def _item_messages(items: Sequence[Json], earlier: Earlier) -> Iterator[Message]
 
 
 def _with_joined_replies(messages: Iterator[Message]) -> list[Message]:
-    """Join what one reply said and called, which the items of OpenAI's responses hold one by one."""
+    """Join the text and the calls of one reply, which are items of their own in OpenAI's responses."""
     joined: list[Message] = []
     for message in messages:
         last = joined[-1] if joined else {}

@@ -16,7 +16,7 @@ from uuid import uuid4
 from pytest_agenteval.cassettes.http.scope import running_loop, untaped
 from pytest_agenteval.cassettes.interaction import Request, Response
 from pytest_agenteval.cassettes.wire.traffic import Json, ModelRequest, as_map, json_object
-from pytest_agenteval.chat.bridge.client_reply import WrittenReply, write_client_reply
+from pytest_agenteval.chat.bridge.client_reply import ClientReply, write_client_reply
 from pytest_agenteval.chat.bridge.client_request import (
     ClientAsk,
     Earlier,
@@ -102,7 +102,7 @@ class ModelBridge:
             return None
         name, id = self._model.id.partition("/")[2] or self._model.id, uuid4().hex
         counts = as_map(body.get("stream_options")).get("include_usage") is True
-        written = WrittenReply(reply, name, id, ask.streamed, counts=counts, path=request.uri)
+        written = ClientReply(reply, name, id, ask.streamed, counts=counts, path=request.uri)
         response = write_client_reply(ask.format, written)
         if ask.format == "openai.responses":
             # A later request may name this reply in place of its messages, but repeats the instructions.
