@@ -19,7 +19,7 @@ from pytest_agenteval.agents.loop import (
 )
 from pytest_agenteval.cassettes.http.scope import current
 from pytest_agenteval.records.factories import are_names, is_map_of_texts
-from pytest_agenteval.records.plan import OWN_MODEL, Model
+from pytest_agenteval.records.plan import OWN_MODEL
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.text.errors import UsageMistake, did_you_mean
 
@@ -38,7 +38,7 @@ FILLED: Mapping[str, Callable[[Mapping[str, Any], AgentContext], Any]] = {
     "tools": lambda task_input, ctx: ctx.tools,
     "ctx": lambda task_input, ctx: ctx,
     "model": lambda task_input, ctx: None if ctx.model.id == OWN_MODEL else ctx.model.id,
-    "model_url": lambda task_input, ctx: model_url(ctx.model),
+    "model_url": lambda task_input, ctx: model_url(),
     "mcp_url": lambda task_input, ctx: mcp_url(ctx),
 }
 """What a parameter of this name is given in each trial; any other is one of the suite's settings."""
@@ -47,7 +47,7 @@ INPUTS = frozenset({"question", "content", "messages", "task_input", "turns", "c
 """Those parameters by which a function gets the user's message."""
 
 
-def model_url(model: Model) -> str:
+def model_url() -> str:
     """Give an address at which clients of any provider reach the trial's model, until the trial ends.
 
     It is for other processes, such as a program that the agent starts. They need no key there.
@@ -58,7 +58,7 @@ def model_url(model: Model) -> str:
 
     scope = current()
     assert scope is not None, "an agent runs within its trial's scope"
-    address = open_address(scope, model_upstreams(model, os.environ), named_by=wire_of_path)
+    address = open_address(scope, model_upstreams(os.environ), named_by=wire_of_path)
     scope.at_close(address.cut)
     return address.any_url
 
@@ -115,8 +115,9 @@ class CallableFactory:
 
     @property
     def takes_model(self) -> bool:
-        """Whether the model that a run names reaches the function."""
-        return self.asks_through_context or not {"model", "model_url"}.isdisjoint(self._keys)
+        """Whether the function itself asks the model that a run names: by its name, or through us."""
+        # What is sent to ``model_url`` is answered by that model, whatever name it holds.
+        return self.asks_through_context or ("model" in self._keys and "model_url" not in self._keys)
 
     @property
     def asks_through_context(self) -> bool:

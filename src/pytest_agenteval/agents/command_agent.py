@@ -358,7 +358,7 @@ class CommandTrial:
         task_file = self._folder / TASK_FILE
         task_file.write_text(f"{task}\n", encoding="utf-8", newline="\n")
         proxied = [Upstream(f"proxy.{name}", base) for name, base in self._form.get("proxy", {}).items()]
-        upstreams = model_upstreams(self._ctx.model, os.environ)
+        upstreams = model_upstreams(os.environ)
         ignored = self._form.get("ignored_hosts", ())
         self._address = open_address(self._scope, [*upstreams, *proxied], ignored)
         self._address.on_broken = partial(self._tell, "broken")

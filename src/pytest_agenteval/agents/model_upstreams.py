@@ -47,32 +47,11 @@ _DEFAULTS: Mapping[str, Upstream] = {
     "ollama": Upstream("ollama", "http://127.0.0.1:11434", _HEADER, _BEARER, dummies=_SIGNED),
 }
 OLLAMA_PORT = 11434
-# Providers that speak OpenAI's wire, by the first word of their models' ids.
-_LIKE_OPENAI: Mapping[str, str] = {
-    "cerebras": "https://api.cerebras.ai/v1",
-    "deepseek": "https://api.deepseek.com/v1",
-    "fireworks_ai": "https://api.fireworks.ai/inference/v1",
-    "groq": "https://api.groq.com/openai/v1",
-    "mistral": "https://api.mistral.ai/v1",
-    "openrouter": "https://openrouter.ai/api/v1",
-    "perplexity": "https://api.perplexity.ai",
-    "together_ai": "https://api.together.xyz/v1",
-    "xai": "https://api.x.ai/v1",
-}
-_WIRES = {"anthropic": "anthropic", "gemini": "gemini", "ollama": "ollama", "ollama_chat": "ollama"}
 
 
-def model_upstreams(model: Model, environ: Mapping[str, str]) -> tuple[Upstream, ...]:
-    """Give where each provider's requests go: to the user's own address, or to the provider's usual one.
-
-    The model that a run names has its alias's ``api_base`` and ``api_key_env``, on the wire that it speaks.
-    """
-    upstreams = {wire: _usual(wire, environ) for wire in ADDRESSES}
-    if not model.offline and model.id != OWN_MODEL:
-        provider = model.id.partition("/")[0]
-        wire = _WIRES.get(provider, "openai")
-        upstreams[wire] = _of_model(model, provider, upstreams[wire], environ)
-    return tuple(upstreams.values())
+def model_upstreams(environ: Mapping[str, str]) -> tuple[Upstream, ...]:
+    """Give where each provider's requests go: to the user's own address, or to the provider's usual one."""
+    return tuple(_usual(wire, environ) for wire in ADDRESSES)
 
 
 def model_variables(address: TrialAddress) -> dict[str, str]:
@@ -114,15 +93,6 @@ def _usual(wire: str, environ: Mapping[str, str]) -> Upstream:
         return _at(replace(default, key_env=key), _ollama(base) if wire == "ollama" else base)
     # A provider's usual address refuses whoever has no key. Ollama runs on this machine without one.
     return replace(default, key_env=key, needed=wire != "ollama")
-
-
-def _of_model(model: Model, provider: str, usual: Upstream, environ: Mapping[str, str]) -> Upstream:
-    names = key_names(model)
-    key = next((name for name in names if environ.get(name)), names[0] if names else "")
-    base = str(model.params.get("api_base", "")) or _LIKE_OPENAI.get(provider, "")
-    if base:
-        return replace(_at(usual, base), key_env=key, needed=bool(names))
-    return replace(usual, key_env=key) if key else usual
 
 
 def _at(upstream: Upstream, base: str) -> Upstream:

@@ -116,6 +116,10 @@ def _content(parts: Sequence[Message]) -> str | list[Message]:
     return list(parts)
 
 
+def _system(instructions: str | list[Message]) -> list[Message]:
+    return [{"role": "system", "content": instructions}] if instructions else []
+
+
 def _text(text: str) -> Message:
     return {"type": "text", "text": text}
 
@@ -284,8 +288,7 @@ def _read_responses(body: Json, earlier: Earlier) -> _Read:
     items = [{"role": "user", "content": listed}] if isinstance(listed, str) else maps_in(listed)
     if previous and previous not in earlier.conversations:
         raise _unknown("previous_response_id", previous)
-    instructions = as_text(body.get("instructions"))
-    messages: list[Message] = [{"role": "system", "content": instructions}] if instructions else []
+    messages = _system(as_text(body.get("instructions")))
     messages += earlier.conversations.get(previous, ())
     messages += _with_joined_replies(_item_messages(items, earlier))
     schema, extra = _openai_format(as_map(as_map(body.get("text")).get("format")))
@@ -313,23 +316,26 @@ def _anthropic_part(block: Json) -> Message | None:
     raise _unknown("content", kind)
 
 
-def _anthropic_messages(message: Json) -> Iterator[Message]:
-    role, content = as_text(message.get("role")), message.get("content")
-    parts, blocks = _parts(content, _anthropic_part), maps_in(content)
+def _turn(
+    role: str, parts: Sequence[Message], calls: Sequence[Message], results: Sequence[Message]
+) -> list[Message]:
+    """Give the messages of one turn: a reply with its calls, or results of tools and what the user adds."""
     if role == "assistant":
-        calls = [
-            _call(as_text(block.get("id")), as_text(block.get("name")), block.get("input"))
-            for block in blocks
-            if block.get("type") == "tool_use"
-        ]
-        yield _assistant(_plain_text(parts), calls)
-        return
-    results = [block for block in blocks if block.get("type") == "tool_result"]
-    for block in results:
-        result = _content(_parts(block.get("content"), _anthropic_part))
-        yield _result(as_text(block.get("tool_use_id")), result, failed=block.get("is_error") is True)
-    if parts or not results:
-        yield {"role": normal_role(role), "content": _content(parts)}
+        return [_assistant(_plain_text(parts), calls)]
+    spoken = [{"role": role, "content": _content(parts)}] if parts or not results else []
+    return [*results, *spoken]
+
+
+def _anthropic_turn(message: Json) -> list[Message]:
+    content, calls, results = message.get("content"), [], []
+    for block in maps_in(content):
+        if block.get("type") == "tool_use":
+            calls.append(_call(as_text(block.get("id")), as_text(block.get("name")), block.get("input")))
+        elif block.get("type") == "tool_result":
+            result, failed = _content(_parts(block.get("content"), _anthropic_part)), block.get("is_error")
+            results.append(_result(as_text(block.get("tool_use_id")), result, failed=failed is True))
+    parts = _parts(content, _anthropic_part)
+    return _turn(normal_role(as_text(message.get("role"))), parts, calls, results)
 
 
 _CHOICES = {
@@ -339,9 +345,9 @@ _CHOICES = {
 
 def _read_anthropic(body: Json, earlier: Earlier) -> _Read:
     system = _content(_parts(body.get("system"), _anthropic_part))
-    messages: list[Message] = [{"role": "system", "content": system}] if system else []
+    messages = _system(system)
     for message in maps_in(body.get("messages")):
-        messages += _anthropic_messages(message)
+        messages += _anthropic_turn(message)
     tools = []
     for tool in maps_in(body.get("tools")):
         if tool.get("type", "custom") not in ("custom", None):
@@ -376,29 +382,22 @@ def _bedrock_part(block: Json) -> Message | None:
     raise _unknown("content", next(iter(block), ""))
 
 
-def _bedrock_messages(message: Json) -> Iterator[Message]:
-    blocks = maps_in(message.get("content"))
-    parts = _parts(blocks, _bedrock_part)
-    if message.get("role") == "assistant":
-        uses = [as_map(block["toolUse"]) for block in blocks if "toolUse" in block]
-        calls = [
-            _call(as_text(use.get("toolUseId")), as_text(use.get("name")), use.get("input")) for use in uses
-        ]
-        yield _assistant(_plain_text(parts), calls)
-        return
-    results = [as_map(block["toolResult"]) for block in blocks if "toolResult" in block]
-    for result in results:
-        content = _content(_parts(result.get("content"), _bedrock_part))
-        yield _result(as_text(result.get("toolUseId")), content, failed=result.get("status") == "error")
-    if parts or not results:
-        yield {"role": "user", "content": _content(parts)}
+def _bedrock_turn(message: Json) -> list[Message]:
+    blocks, calls, results = maps_in(message.get("content")), [], []
+    for block in blocks:
+        if use := as_map(block.get("toolUse")):
+            calls.append(_call(as_text(use.get("toolUseId")), as_text(use.get("name")), use.get("input")))
+        elif result := as_map(block.get("toolResult")):
+            content, failed = _parts(result.get("content"), _bedrock_part), result.get("status") == "error"
+            results.append(_result(as_text(result.get("toolUseId")), _content(content), failed=failed))
+    return _turn(as_text(message.get("role")), _parts(blocks, _bedrock_part), calls, results)
 
 
 def _read_bedrock(body: Json, earlier: Earlier) -> _Read:
     system = _content(_parts(body.get("system"), _bedrock_part))
-    messages: list[Message] = [{"role": "system", "content": system}] if system else []
+    messages = _system(system)
     for message in maps_in(body.get("messages")):
-        messages += _bedrock_messages(message)
+        messages += _bedrock_turn(message)
     config, tools = as_map(body.get("toolConfig")), []
     for tool in maps_in(config.get("tools")):
         spec = as_map(tool.get("toolSpec"))
@@ -524,8 +523,7 @@ def _read_gemini(body: Json, earlier: Earlier) -> _Read:
     conversation = _ConversationWithoutIds()
     system, contents = _either(body, "systemInstruction"), body.get("contents")
     blocks = [{"text": system}] if isinstance(system, str) else maps_in(as_map(system).get("parts"))
-    if instructions := _content(_parts(blocks, _gemini_part)):
-        conversation.messages.append({"role": "system", "content": instructions})
+    conversation.messages += _system(_content(_parts(blocks, _gemini_part)))
     for content in [contents] if isinstance(contents, dict) else maps_in(contents):
         _add_gemini_content(conversation, content)
     config = _camel(as_map(_either(body, "generationConfig")))
