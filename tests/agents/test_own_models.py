@@ -392,7 +392,7 @@ def test_a_suite_may_let_its_agent_out(pytester: pytest.Pytester, server: ModelS
 
 def test_a_model_that_was_never_asked_labels_nothing(pytester: pytest.Pytester, server: ModelServer) -> None:
     """Tables, pages and exports name what was asked, one line says so; the trial's key stays the plan's."""
-    write_suite(pytester.path)
+    write_suite(pytester.path, agent="{call: bot:answer, via: provider}")
 
     result = run(pytester, "evals", "--agent-model=openai/gpt-4.1")
 
