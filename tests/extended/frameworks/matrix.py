@@ -64,7 +64,7 @@ def _target(case: Case) -> str:
     """Name a model of another wire format than the way's own."""
     # The loopback model reads a schema in OpenAI's place for it alone.
     is_openai = case.structured or case.format == "anthropic.messages"
-    return "openai/gpt-weather" if is_openai else "anthropic/claude-weather"
+    return "openai/gpt-weather" if is_openai else "anthropic/claude-haiku-4-5"
 
 
 def cases(framework: Framework) -> Iterator[Case]:

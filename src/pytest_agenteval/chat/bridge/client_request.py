@@ -149,6 +149,16 @@ def _result(id: str, content: str | list[Message], *, failed: bool = False) -> M
     return {"role": "tool", "tool_call_id": id, "content": content}
 
 
+def with_ids(message: Message, ids: Mapping[str, str]) -> Message:
+    """Give a message whose calls have other ids, by those that they have now."""
+    if "tool_call_id" in message:
+        return {**message, "tool_call_id": ids.get(message["tool_call_id"], message["tool_call_id"])}
+    if "tool_calls" not in message:
+        return message
+    calls = [{**call, "id": ids.get(call["id"], call["id"])} for call in message["tool_calls"]]
+    return {**message, "tool_calls": calls}
+
+
 def _unknown(what: str, kind: str) -> NotExpressible:
     return NotExpressible(f"the {what} {kind!r} cannot be passed to another model")
 

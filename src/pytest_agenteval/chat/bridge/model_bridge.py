@@ -13,6 +13,8 @@ from concurrent.futures import CancelledError, Future
 from typing import Any
 from uuid import uuid4
 
+from msgspec.structs import replace
+
 from pytest_agenteval.cassettes.http.scope import running_loop, untaped
 from pytest_agenteval.cassettes.interaction import Request, Response
 from pytest_agenteval.cassettes.wire.traffic import Json, ModelRequest, as_map, json_object
@@ -23,6 +25,7 @@ from pytest_agenteval.chat.bridge.client_request import (
     Message,
     NotExpressible,
     read_client_request,
+    with_ids,
 )
 from pytest_agenteval.chat.chat import Chat, Reply
 from pytest_agenteval.records.plan import Model
@@ -56,6 +59,10 @@ class AnsweredBy(FrozenValue, frozen=True):
         return AnsweredBy(str(extra[ANSWERED_BY]), credible_usage(usage), str(extra.get("reasoning", "")))
 
 
+# What ids of calls begin with; others begin as OpenAI's do.
+_ID_PREFIXES = {"anthropic.messages": "toolu_", "bedrock.converse": "tooluse_"}
+
+
 class BridgedReply(FrozenValue, frozen=True):
     """A reply in the client's format, and what our chat measured of it."""
 
@@ -79,6 +86,7 @@ class ModelBridge:
     ) -> None:
         self._chat, self._model, self._loop, self._note_left_out = chat, model, loop, note_left_out
         self._conversations: dict[str, Sequence[Message]] = {}
+        self._ids: dict[str, str] = {}
         self._waiting: dict[int, Future[Reply]] = {}
         self._lock = threading.Lock()
         self._ended = False
@@ -97,9 +105,11 @@ class ModelBridge:
         client_ask = read_client_request(ask.format, body, Earlier(items, self._conversations))
         if client_ask.left_out:
             self._note_left_out(client_ask.left_out)
-        reply = self._wait(request, client_ask)
+        messages = [with_ids(message, self._ids) for message in client_ask.messages]
+        reply = self._wait(request, client_ask._replace(messages=messages))
         if reply is None:
             return None
+        reply = self._with_client_ids(ask.format, reply)
         name, id = self._model.id.partition("/")[2] or self._model.id, uuid4().hex
         counts = as_map(body.get("stream_options")).get("include_usage") is True
         written = ClientReply(reply, name, id, ask.streamed, counts=counts, path=request.uri)
@@ -111,6 +121,16 @@ class ModelBridge:
         by = AnsweredBy(self._model.id, reply.usage, reply.reasoning)
         whole = Response(200, response.message, response.headers, response.body, by.as_extra())
         return BridgedReply(whole, reply.seconds, reply.first_token_s)
+
+    def _with_client_ids(self, format: str, reply: Reply) -> Reply:
+        """Give calls ids like those of the client's own provider: some clients replace any others."""
+        calls = []
+        for call in reply.calls:
+            id = f"{_ID_PREFIXES.get(format, 'call_')}{uuid4().hex[:24]}"
+            # The model gets its own id back: its signed thoughts may be stored under that.
+            self._ids[id] = call.id
+            calls.append(replace(call, id=id))
+        return replace(reply, calls=tuple(calls))
 
     def cancel(self, request: Request) -> None:
         """Stop waiting for a reply that the client no longer wants."""
