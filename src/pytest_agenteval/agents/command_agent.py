@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from pytest_agenteval.agents.agent import Agent, AgentContext
 from pytest_agenteval.agents.command_form import PROXY_VARIABLES, TaskLines, command_line, files_digest
 from pytest_agenteval.agents.model_upstreams import DUMMY, keys_of, model_upstreams, model_variables
+from pytest_agenteval.agents.ready_made import final_answer, make_ready
 from pytest_agenteval.cassettes.http.loopback import open_address
 from pytest_agenteval.cassettes.http.loopback_address import HOST, TrialAddress, Upstream
 from pytest_agenteval.cassettes.http.scope import current
@@ -365,10 +366,13 @@ class CommandTrial:
         if self._ctx.tools.specs:
             offered = OfferedTools(self._ctx.tools, self._ctx.transcript, self._address.note_broken)
             self._tools_url = self._address.mount("tools", offered)
+        command, environ = command_line(self._form), self._environment(self._address, self._folder)
+        if self._form.get("cli"):
+            command, environ = make_ready(self._form, command, environ, task, self._ctx.model)
         self._process = CommandProcess(
-            command_line(self._form),
+            command,
             folder=self._workspace,
-            environ=self._environment(self._address, self._folder),
+            environ=environ,
             mark=f"AGENTEVAL_TASK={task_file}",
             take_output=self._stdout.take,
             take_error=self._log,
@@ -459,6 +463,8 @@ class CommandTrial:
         if self._stdout.unreadable is not None:
             raise self._stdout.unreadable
         answer, is_seen = self._stdout.answer(), bool(self._ctx.transcript.usage.asks)
+        if self._form.get("cli"):
+            answer = final_answer(self._form, answer, self._ctx.transcript.transcript())
         if self._trajectory and not is_seen:
             return replace(answer or Answer(), transcript=self._trajectory)
         if answer is None:
@@ -547,7 +553,10 @@ class CommandAgent:
         try:
             await in_daemon_thread(trial.make_folders)
             once = self._form.get("output") == "text"
-            lines = TaskLines(task_input, self._settings, ctx, answers_once=once)
+            is_ready_made = bool(self._form.get("cli"))
+            lines = TaskLines(
+                task_input, self._settings, ctx, answers_once=once, reads_text=is_ready_made
+            )
             task = await lines.first()
             trial.start(task)
             await _converse(trial, task, lines, news)

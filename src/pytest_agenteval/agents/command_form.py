@@ -61,7 +61,7 @@ def files_digest(form: Mapping[str, Any]) -> str:
 
 def command_problems(form: Mapping[str, Any]) -> Sequence[InputProblem]:
     """Say what keeps the command from being started as its suite says; keys are those of suite.yaml."""
-    return [*_program_problems(Path(form["folder"]), list(form["command"])), *_variable_problems(form)]
+    return [*_program_problems(Path(form["folder"]), list(form["command"])), *variable_problems(form)]
 
 
 def _program_problems(folder: Path, command: list[str]) -> Iterator[InputProblem]:
@@ -89,7 +89,7 @@ def _program_problems(folder: Path, command: list[str]) -> Iterator[InputProblem
             yield ("agent", "command", place), expected, repr(part), hint
 
 
-def _variable_problems(form: Mapping[str, Any]) -> Iterator[InputProblem]:
+def variable_problems(form: Mapping[str, Any]) -> Iterator[InputProblem]:
     expected = "a variable that agenteval does not set itself"
     for name in form.get("env", ()):
         if is_ours(name):
@@ -150,7 +150,8 @@ class TaskLines:
     """What a program reads: the task as a line of JSON and, in a conversation, a line for each user turn.
 
     The conversation before the first turn that is to be answered stands in that line as ``turns``. A program
-    that ``answers_once`` has no events by which its answers could be distinguished.
+    that ``answers_once`` has no events by which its answers could be distinguished. A ready-made one
+    (``reads_text``) is given the text of its only turn.
     """
 
     def __init__(
@@ -160,9 +161,10 @@ class TaskLines:
         ctx: AgentContext,
         *,
         answers_once: bool = False,
+        reads_text: bool = False,
     ) -> None:
         self._input, self._settings, self._ctx = task_input, settings, ctx
-        self._answers_once = answers_once
+        self._answers_once, self._reads_text = answers_once, reads_text
         self.goes_on = bool(task_input.get("turns")) or getattr(ctx.turns, "several", False)
         self.user_messages: list[str] = []
 
@@ -171,6 +173,8 @@ class TaskLines:
         ctx, task_input = self._ctx, self._input
         if self.goes_on:
             history = list((task_input.get("turns") or ())[: last_user_turn(task_input)])
+            if history and self._reads_text:
+                raise OneAnswerOnly("the task has earlier turns, and a ready-made agent is given one text")
             # These turns are past: they are taken, so that the next one is the one to be answered.
             for _ in filter(is_user_turn, history):
                 await ctx.turns()
@@ -187,6 +191,8 @@ class TaskLines:
                     )
                 self.goes_on = False
         self.user_messages.append(turn_text(task_input))
+        if self._reads_text:
+            return KNOWN_SECRETS.text(self.user_messages[0])
         return _line(
             {
                 "v": VERSION,

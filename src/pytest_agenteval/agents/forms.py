@@ -8,7 +8,7 @@ from typing import Any
 from pytest_agenteval.agents.agent import Agent, InputProblem, agent_trait
 from pytest_agenteval.records.record import NOTHING
 
-KINDS = ("call", "command", "http")
+KINDS = ("call", "command", "cli", "http")
 """The keys of which a form has one."""
 
 
@@ -18,6 +18,9 @@ KEYS_OF_KINDS: Mapping[str, Collection[str]] = {
     "http": ("as", "headers", "body", "answer", "state", "calls", "usage", "request_seconds"),
 }
 """The keys that only one kind of form has; in a form of another kind nothing would read them."""
+
+KEYS_OF_CLI = ("args", "env", "env_pass", "proxy")
+"""The keys that a ready-made agent shares with a function (``args``) and with a command (the others)."""
 
 
 def agent_factory_of(form: Mapping[str, Any], implementation: Any = None) -> Callable[..., Agent]:
@@ -31,10 +34,11 @@ def agent_factory_of(form: Mapping[str, Any], implementation: Any = None) -> Cal
 
         args = form.get("args", NOTHING)
         return CallableFactory(form["call"], implementation, form.get("loop", "own"), args)
-    if form.get("command"):
+    if form.get("command") or form.get("cli"):
         from pytest_agenteval.agents.command_agent import CommandFactory
+        from pytest_agenteval.agents.ready_made import command_form_of
 
-        return CommandFactory(form)
+        return CommandFactory(command_form_of(form) if form.get("cli") else form)
     from pytest_agenteval.agents.http_agent import HttpFactory
 
     return HttpFactory(form)
@@ -48,7 +52,7 @@ def is_bridged(form: Mapping[str, Any], factory: object) -> bool:
     """
     if form.get("via"):
         return bool(form["via"] == "bridge")
-    return bool(form.get("command")) or (
+    return bool(form.get("command") or form.get("cli")) or (
         bool(form.get("call")) and agent_trait(factory, "takes_model") is False
     )
 
@@ -59,20 +63,30 @@ def form_problems(form: Mapping[str, Any]) -> Sequence[InputProblem]:
     if len(kinds) != 1:
         found = " and ".join(kinds) or "none of them"
         return [(("agent",), f"a map with one of {', '.join(KINDS)}", found)]
+    own = KEYS_OF_KINDS.get(kinds[0], KEYS_OF_CLI)
     idle: list[InputProblem] = []
     for other, keys in KEYS_OF_KINDS.items():
         for key in keys:
-            if key not in KEYS_OF_KINDS[kinds[0]] and form.get(key):
+            if key not in own and form.get(key):
                 # These stand in suite.yaml itself, beside ``agent``.
                 place = (key,) if key in ("env", "env_pass", "proxy") else ("agent", key)
                 expected = f"no such key: only an agent by `{other}` has it"
                 idle.append((place, expected, f"an agent by `{kinds[0]}`"))
+    if isinstance(form.get("args"), Mapping) and kinds == ["cli"]:
+        idle.append((("agent", "args"), "a list of arguments", "a map"))
+    elif form.get("args") and kinds == ["call"] and not isinstance(form["args"], Mapping):
+        idle.append((("agent", "args"), "a map from parameters to their values", "a list"))
     if idle:
         return idle
     if kinds == ["command"]:
         from pytest_agenteval.agents.command_form import command_problems
 
         return command_problems(form)
+    if kinds == ["cli"]:
+        from pytest_agenteval.agents.command_form import variable_problems
+        from pytest_agenteval.agents.ready_made import ready_made_problems
+
+        return [*ready_made_problems(form), *variable_problems(form)]
     if kinds == ["http"]:
         from pytest_agenteval.agents.http_agent import endpoint_problems
 

@@ -110,6 +110,7 @@ class Recorder:
         self._lock = threading.RLock()
         self._pending_calls: dict[int, int] = {}
         self._untimed_calls: set[int] = set()
+        self._unlisted_calls: list[int] = []
         self._has_requested_calls = False
         self._tools: tuple[ToolSpec, ...] = ()
         self._offered: Sequence[ToolSpec] = ()
@@ -205,6 +206,7 @@ class Recorder:
                 self._untimed_calls.discard(place)
                 return place
             self._calls.append(call)  # ``end_call`` cuts it
+            self._unlisted_calls.append(len(self._calls) - 1)
             return len(self._calls) - 1
 
     def end_call(self, place: int, call: ToolCall) -> None:
@@ -249,12 +251,25 @@ class Recorder:
         """
         with self._lock:
             for call in calls:
+                if (place := self._early_place(call)) is not None:
+                    early = self._calls[place]
+                    self._calls[place] = replace(early, id=call.id, turn=call.turn, index=call.index)
+                    continue
                 self._calls.append(truncated_call(call))
                 self._untimed_calls.add(len(self._calls) - 1)
                 # Calls that the provider made itself have no later request with a result.
                 if call.by == "agent":
                     self._has_requested_calls = True
                     self._pending_calls[len(self._calls) - 1] = phase
+
+    def _early_place(self, call: ToolCall) -> int | None:
+        """Give the place of a call that a program made while the reply that asks for it was arriving."""
+        calls = self._calls
+        for at in self._unlisted_calls:
+            if calls[at].turn == call.turn and _is_made(calls[at], call):
+                self._unlisted_calls.remove(at)
+                return at
+        return None
 
     def answer_call(
         self, id: str, result: Any, error: ToolError | None, ended: float, phase: int | None = None
@@ -280,9 +295,9 @@ class Recorder:
         """Give the place of the pending call that this call is, which is then no longer pending."""
         place = self._pending_of(call.id)
         if place is None:
-            calls, arguments = self._calls, (call.args, call.raw_args)
-            alike = (at for at in self._pending_calls if (calls[at].args, calls[at].raw_args) == arguments)
-            place = next((at for at in alike if _is_name_of(call.tool, calls[at].tool)), None)
+            alike = [at for at in self._pending_calls if _is_made(call, self._calls[at])]
+            # Of several, the one with the same arguments and no more.
+            place = max(alike, key=lambda at: (self._calls[at].args == call.args, -at), default=None)
         if place is not None:
             del self._pending_calls[place]
         return place
@@ -442,6 +457,15 @@ class Recorder:
             phase,
             message.get("tool_call_id", ""),
         )
+
+
+def _is_made(call: ToolCall, listed: ToolCall) -> bool:
+    """Whether a call that was made is one that a model listed; programs leave out arguments of their own.
+
+    Such are OpenHands' ``security_risk`` and ``summary``.
+    """
+    same = call.raw_args == listed.raw_args and call.args.items() <= listed.args.items()
+    return same and _is_name_of(call.tool, listed.tool)
 
 
 def _is_name_of(tool: str, listed: str) -> bool:

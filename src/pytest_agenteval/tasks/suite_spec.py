@@ -218,7 +218,7 @@ class Suite(TwoSpellings, frozen=True, kw_only=True):
     description: Annotated[str, expects("a text: what the suite is about")] = ""
     agent: Annotated[
         NamedBesideOthers | AgentForm | None,
-        expects("the name of a registered agent, or a map with one of call, command and http"),
+        expects("the name of a registered agent, or a map with one of call, command, cli and http"),
     ] = None
     model: Annotated[
         ModelNameBesideOthers | None,

@@ -148,7 +148,7 @@ class ServedTools(Spec, frozen=True, kw_only=True):
 
 
 class AgentForm(Spec, frozen=True, kw_only=True, rename={"shape": "as"}):
-    """An agent that nobody has registered: a Python function, a command, or an HTTP endpoint."""
+    """An agent that nobody has registered: a Python function, a command, a CLI, or an HTTP endpoint."""
 
     call: Annotated[
         Named | None, expects("the agent, as package.module:name: a function, an object with run, or a class")
@@ -156,6 +156,7 @@ class AgentForm(Spec, frozen=True, kw_only=True, rename={"shape": "as"}):
     command: Annotated[tuple[Named, ...] | None, expects("a list of texts: a program and its arguments")] = (
         None
     )
+    cli: Annotated[Named | None, expects("the name of a ready-made agent, such as claude-code")] = None
     http: Annotated[Named | None, expects("the address of an endpoint: http://...")] = None
     name: Annotated[Named | None, expects("a text: what reports call the agent")] = None
     loop: Annotated[
@@ -163,8 +164,11 @@ class AgentForm(Spec, frozen=True, kw_only=True, rename={"shape": "as"}):
         expects("own or shared: an event loop per trial, or one for all"),
     ] = "own"
     args: Annotated[
-        Mapping[str, str],
-        expects("a map from the function's parameters to their values: {q: content}"),
+        Mapping[str, str] | tuple[Named, ...],
+        expects(
+            "a map from the function's parameters to their values: {q: content}; for `cli`, a list of "
+            "more arguments"
+        ),
     ] = NOTHING
     output: Annotated[
         Literal["events", "text"], expects("events or text: what a command's standard output is")
@@ -198,6 +202,8 @@ class AgentForm(Spec, frozen=True, kw_only=True, rename={"shape": "as"}):
             return self.call
         if self.http:
             return f"{suite}:{(self.http.partition('://')[2] or self.http).partition('/')[0]}"
+        if self.cli:
+            return f"{suite}:{self.cli}"
         programs = [part for part in self.command or () if not part.startswith("-")]
         # Paths of Windows have backslashes.
         return f"{suite}:{programs[-1].replace(chr(92), '/').rpartition('/')[2] if programs else ''}"

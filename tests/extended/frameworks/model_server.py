@@ -6,14 +6,14 @@ import json
 import re
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple, Protocol, cast
 from urllib.parse import parse_qs, urlsplit
 
-from tests.extended.frameworks.weather_model import WEATHER, next_move, read_prompt
+from tests.extended.frameworks.weather_model import WEATHER, Prompt, next_move, read_prompt
 from tests.extended.frameworks.wires import (
     bedrock_wire,
     cohere_wire,
@@ -42,6 +42,9 @@ class Format(NamedTuple):
     wire: Wire
     streamed: str = "text/event-stream"
 
+
+Move = Callable[[Json, Prompt], ReplyPlan]
+"""Decides what the model answers to a request and what the request says of itself."""
 
 FORMATS = {
     "openai.chat": Format(re.compile(r"/chat/completions$"), openai_wire),
@@ -132,7 +135,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _reply(self, name: str, path: str, body: Json) -> None:
         said = {"before": self.traffic.remembered.get(body.get("previous_response_id") or ""), **body}
         prompt = read_prompt(said)
-        plan = next_move(said, prompt)
+        plan = cast("_Server", self.server).move(said, prompt)
         streamed = _is_streamed(name, path, body)
         n = self.traffic.add(Ask(name, prompt.task, streamed, _tokens(name, plan, body), time.time()))
         self.traffic.remembered[f"resp_{n}"] = said
@@ -179,9 +182,9 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 256
 
-    def __init__(self) -> None:
+    def __init__(self, move: Move) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.traffic = Traffic()
+        self.traffic, self.move = Traffic(), move
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing of clients that hang up: trials end in the middle of streams."""
@@ -206,8 +209,8 @@ def _tokens(name: str, plan: ReplyPlan, body: Json) -> int:
 class Serving:
     """A server that listens: its address without a slash at the end, and what it has been asked."""
 
-    def __init__(self) -> None:
-        self._server = _Server()
+    def __init__(self, move: Move = next_move) -> None:
+        self._server = _Server(move)
         self.address = f"http://127.0.0.1:{self._server.server_port}"
         self.traffic = self._server.traffic
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
@@ -219,9 +222,9 @@ class Serving:
 
 
 @contextmanager
-def serving() -> Iterator[Serving]:
+def serving(move: Move = next_move) -> Iterator[Serving]:
     """Serve in threads of this process for as long as the block lasts, or until it is stopped."""
-    server = Serving()
+    server = Serving(move)
     try:
         yield server
     finally:

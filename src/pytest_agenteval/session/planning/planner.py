@@ -451,7 +451,7 @@ def _form_data(form: AgentForm, suite: Suite, folder: Path, root: Path) -> Mappi
     default = AgentForm().to_json()
     written = {key: value for key, value in form.to_json().items() if value != default[key]}
     variables = {"env": dict(suite.env), "env_pass": list(suite.env_pass), "proxy": dict(suite.proxy)}
-    if form.command and not form.call:
+    if (form.command or form.cli) and not form.call:
         return {**written, "folder": str(folder), **variables, "ignored_hosts": list(suite.http.ignore)}
     if form.call:
         # The suite's own folder is added only where the module lies there: otherwise the same agent in two

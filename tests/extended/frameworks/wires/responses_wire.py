@@ -39,6 +39,9 @@ def _item_events(index: int, item: dict[str, Any]) -> Iterator[tuple[str, dict[s
             yield "response.function_call_arguments.delta", {**place, "delta": piece}
         done = {**place, "name": item["name"], "arguments": item["arguments"]}
         yield "response.function_call_arguments.done", done
+    elif item["type"] == "custom_tool_call":
+        yield "response.output_item.added", {"output_index": index, "item": {**item, "input": ""}}
+        yield "response.custom_tool_call_input.done", {**place, "input": item["input"]}
     else:
         opening = {**item, "content": [], "status": "in_progress"}
         yield "response.output_item.added", {"output_index": index, "item": opening}
@@ -62,8 +65,10 @@ def _items(plan: ReplyPlan, n: int) -> list[dict[str, Any]]:
         items.append({**said, "content": [part]})
     for position, (name, args) in enumerate(plan.calls):
         ids = {"id": f"fc_{n}_{position}", "call_id": f"call_{n}_{position}"}
-        call = {"name": name, "arguments": arguments_text(args), "status": "completed"}
-        items.append({"type": "function_call", **ids, **call})
+        # A text is the input of a custom tool: a program in its own language.
+        text, given = arguments_text(args), "input" if isinstance(args, str) else "arguments"
+        kind = "custom_tool_call" if isinstance(args, str) else "function_call"
+        items.append({"type": kind, **ids, "name": name, given: text, "status": "completed"})
     return items
 
 
