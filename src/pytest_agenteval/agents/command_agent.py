@@ -7,7 +7,6 @@ import json
 import os
 import re
 import subprocess
-import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -22,12 +21,12 @@ from msgspec.structs import replace
 from pytest_agenteval.agents.agent import Agent, AgentContext
 from pytest_agenteval.agents.command_form import PROXY_VARIABLES, TaskLines, command_line, files_digest
 from pytest_agenteval.agents.model_upstreams import DUMMY, keys_of, model_upstreams, model_variables
-from pytest_agenteval.agents.ready_made import final_answer, make_ready
+from pytest_agenteval.agents.ready_made import final_answer, make_ready, values_of
 from pytest_agenteval.cassettes.http.loopback import open_address
 from pytest_agenteval.cassettes.http.loopback_address import HOST, TrialAddress, Upstream
 from pytest_agenteval.cassettes.http.scope import current
 from pytest_agenteval.processes.captured_output import current_output
-from pytest_agenteval.processes.files import remove_tree
+from pytest_agenteval.processes.files import NamedFolder
 from pytest_agenteval.processes.process_groups import (
     GROUP,
     NEEDED_VARIABLES,
@@ -346,7 +345,9 @@ class CommandTrial:
     def make_folders(self) -> None:
         """Make the workspace, and beside it what else the program is given: a home, a place for its files."""
         self._workspace = self._ctx.path
-        self._folder = Path(tempfile.mkdtemp(prefix="agenteval-command-"))
+        name = self._workspace.name.removeprefix("agenteval-")
+        self._own_folder = NamedFolder(f"agenteval-command-{name}")
+        self._folder = self._own_folder.path
         for name in ("home", OUT_FOLDER, PROMPTS_FOLDER):
             (self._folder / name).mkdir()
         for name, text in self._ctx.prompts.texts.items():
@@ -368,7 +369,8 @@ class CommandTrial:
             self._tools_url = self._address.mount("tools", offered)
         command, environ = command_line(self._form), self._environment(self._address, self._folder)
         if self._form.get("cli"):
-            command, environ = make_ready(self._form, command, environ, task, self._ctx.model)
+            values, home = values_of(task, self._ctx.model), self._folder / "home"
+            command, environ = make_ready(self._form, command, environ, home, values)
         self._process = CommandProcess(
             command,
             folder=self._workspace,
@@ -430,7 +432,7 @@ class CommandTrial:
                 self._address.close()
             if self._folder is not None:
                 self._trajectory = _text_of(self._folder / OUT_FOLDER / TRAJECTORY)
-                remove_tree(self._folder)
+                self._own_folder.remove()
         self._stdout.close()
         # No request was seen, which is no proof that none was sent: its usage is unknown, and not 0.
         if not (self._trajectory or self._ctx.transcript.usage.attempts):
@@ -554,9 +556,7 @@ class CommandAgent:
             await in_daemon_thread(trial.make_folders)
             once = self._form.get("output") == "text"
             is_ready_made = bool(self._form.get("cli"))
-            lines = TaskLines(
-                task_input, self._settings, ctx, answers_once=once, reads_text=is_ready_made
-            )
+            lines = TaskLines(task_input, self._settings, ctx, answers_once=once, reads_text=is_ready_made)
             task = await lines.first()
             trial.start(task)
             await _converse(trial, task, lines, news)

@@ -19,8 +19,8 @@ KEYS_OF_KINDS: Mapping[str, Collection[str]] = {
 }
 """The keys that only one kind of form has; in a form of another kind nothing would read them."""
 
-KEYS_OF_CLI = ("args", "env", "env_pass", "proxy")
-"""The keys that a ready-made agent shares with a function (``args``) and with a command (the others)."""
+KEYS_OF_CLI = frozenset({*KEYS_OF_KINDS["command"], "args"} - {"output"})
+"""A ready-made agent is a command, of which it is known what it prints; ``args`` are more arguments."""
 
 
 def agent_factory_of(form: Mapping[str, Any], implementation: Any = None) -> Callable[..., Agent]:

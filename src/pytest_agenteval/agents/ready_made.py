@@ -1,4 +1,4 @@
-"""Agents that others make, as data: how each is started without a person, and led to its trial's addresses."""
+"""Ready-made agents as data: how each is started without a person, and led to its trial's addresses."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from pytest_agenteval.agents.agent import InputProblem
 from pytest_agenteval.agents.model_upstreams import bare_name, wire_of_model
@@ -20,12 +20,13 @@ from pytest_agenteval.text.errors import did_you_mean
 class ReadyMade(FrozenValue, frozen=True):
     """How a ready-made agent is started.
 
-    ``{NAME}`` in a text is a variable of the trial, such as ``{OPENAI_BASE_URL}`` or ``{AGENTEVAL_MCP_URL}``;
-    ``{model}`` is the bare name of the run's model and ``{wire}`` its provider's wire. A group of arguments, a
-    variable or a file that names one without a value is left out: there is no model, or there are no tools.
-    ``files`` are paths below HOME. The task's text, ``{content}``, is standard input and the file
-    ``{AGENTEVAL_TASK}`` too. The answer is what the program prints; where it prints more than that, it is the
-    model's last reply (``answers_by`` is ``reply``), or an argument of its last call (``tool.argument``).
+    ``{NAME}`` in a text is a variable of the trial, such as ``{OPENAI_BASE_URL}``; ``{model}`` is the bare
+    name of the run's model and ``{wire}`` its provider's wire, ``{model=x}`` x where the run names none. What
+    holds one without a value is left out, be it a group of arguments, a variable or a file: so it is with
+    ``{AGENTEVAL_MCP_URL}`` where there are no tools. ``files`` are paths below HOME. The task's text,
+    ``{content}``, is standard input and the file ``{AGENTEVAL_TASK}`` too. The answer is what the program
+    prints; where it prints more than that, it is the model's last reply (``answers_by`` is ``reply``), or an
+    argument of its last call (``tool.argument``).
     """
 
     version: str
@@ -116,7 +117,7 @@ READY_MADE: Mapping[str, ReadyMade] = {
             "LITELLM_LOCAL_MODEL_COST_MAP": "True",
             "OPENHANDS_SUPPRESS_BANNER": "1",
         },
-        # It looks there for news of itself and for skills, and cannot be told not to.
+        # It looks there for a newer version and for skills; no setting prevents that.
         ignored_hosts=("pypi.org", "github.com"),
         answers_by="finish.message",
         files={".openhands/mcp.json": '{"mcpServers": {"agenteval": {"url": "{AGENTEVAL_MCP_URL}"}}}'},
@@ -125,9 +126,7 @@ READY_MADE: Mapping[str, ReadyMade] = {
         version="1.52.0",
         install="npm install -g @aaif/goose-binary-linux-x64",
         program="goose",
-        arguments=(
-            ("run", "--quiet", "--no-session", "--with-builtin", "developer", "-i", "-"),
-        ),
+        arguments=(("run", "--quiet", "--no-session", "--with-builtin", "developer", "-i", "-"),),
         env={
             "GOOSE_PROVIDER": "openai",
             "GOOSE_MODEL": "{model=gpt-5-mini}",
@@ -163,11 +162,12 @@ READY_MADE: Mapping[str, ReadyMade] = {
 }
 """Ready-made agents by the name that ``cli`` has in suite.yaml."""
 
+Values: TypeAlias = Mapping[str, str]
 _PLACEHOLDER = re.compile(r"\{([A-Z_]+|content|model|wire)(?:=([\w.-]*))?\}")
 
 
 def command_form_of(form: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Give the form of a command that stands for ``{cli: NAME}``; its arguments are filled in by the trial."""
+    """Give the form of a command that stands for ``{cli: NAME}``; each trial fills in its arguments."""
     agent = READY_MADE[form["cli"]]
     ignored = [*form.get("ignored_hosts", ()), *agent.ignored_hosts]
     return {**form, "command": [agent.program], "output": "text", "ignored_hosts": ignored}
@@ -184,22 +184,26 @@ def ready_made_problems(form: Mapping[str, Any]) -> Iterator[InputProblem]:
 
 
 def make_ready(
-    form: Mapping[str, Any], program: Sequence[str], environ: Mapping[str, str], content: str, model: Model
+    form: Mapping[str, Any], command: Sequence[str], environ: Mapping[str, str], home: Path, values: Values
 ) -> tuple[list[str], dict[str, str]]:
-    """Give the command line and the environment of a trial, and write the agent's files into its HOME."""
-    agent, name = READY_MADE[form["cli"]], bare_name(model)
-    values = {**environ, "content": content, **({} if name is None else {"model": name, "wire": wire_of_model(model)})}
+    """Give the command line and the environment of a trial, and write the agent's files into its ``home``."""
+    agent, values = READY_MADE[form["cli"]], {**environ, **values}
     for path, text in agent.files.items():
         if (filled := _filled(text, values)) is not None:
-            file = Path(environ["HOME"], path)
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(filled, encoding="utf-8", newline="\n")
+            (home / path).parent.mkdir(parents=True, exist_ok=True)
+            (home / path).write_text(filled, encoding="utf-8", newline="\n")
     groups = [[_filled(part, values) for part in group] for group in agent.arguments]
     arguments = [part for group in groups if None not in group for part in group if part is not None]
     own = {variable: _filled(text, values) for variable, text in agent.env.items()}
     # What the suite's ``env`` says comes after what the table says.
     variables = {variable: text for variable, text in own.items() if text is not None}
-    return [*program, *arguments, *form.get("args", ())], {**variables, **environ}
+    return [*command, *arguments, *form.get("args", ())], {**variables, **environ}
+
+
+def values_of(content: str, model: Model) -> Values:
+    """Give the values of a trial that are no variables."""
+    name = bare_name(model)
+    return {"content": content} | ({} if name is None else {"model": name, "wire": wire_of_model(model)})
 
 
 def final_answer(form: Mapping[str, Any], output: Answer | None, transcript: Transcript) -> Answer | None:

@@ -263,7 +263,8 @@ class _TrialRun:
         self.plan, self.context = plan, context
         keep_in, layers = plan.conditions.keep_workspaces, [Path(layer) for layer in plan.task.layers]
         parent = Path(keep_in) if keep_in else None
-        self.workspace = Workspace(layers, texts=plan.task.texts, parent=parent, at=workspace)
+        name = json_digest(plan.key)
+        self.workspace = Workspace(layers, texts=plan.task.texts, parent=parent, at=workspace, name=name)
         self.budget = budget = Budget(plan.task.limits)
         # The lambda holds the budget, not this run: a reference cycle with all of the trial's data would stay
         # until the garbage collector finds it.

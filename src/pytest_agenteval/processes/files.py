@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import tempfile
 import time
 import unicodedata
 from collections.abc import Callable, Iterator
@@ -225,6 +226,44 @@ def _delete_file(path: str) -> None:
             raise
         os.chmod(path, 0o700)
         (os.rmdir if os.path.isdir(path) else os.unlink)(path)
+
+
+class NamedFolder:
+    """A new, empty folder for temporary files: of this very name, unless another process is using it.
+
+    Prompts and recorded replies hold its path, which is right in a replay if the name is the same.
+    """
+
+    def __init__(self, name: str) -> None:
+        place = Path(tempfile.gettempdir(), name)
+        self._lock = _lock_folder(place) if fcntl else None
+        self.path = place if self._lock is not None else Path(tempfile.mkdtemp(prefix=f"{name}-"))
+
+    def remove(self) -> None:
+        remove_tree(self.path)
+        if self._lock is not None:
+            os.close(self._lock)
+
+
+def _lock_folder(place: Path) -> int | None:
+    """Make, lock and empty a folder; None where somebody else has it, or the file system has no locks."""
+    lock = None
+    try:
+        with suppress(FileExistsError):
+            place.mkdir(mode=0o700)
+        lock = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        found = os.fstat(lock)
+        # Everybody may make a folder of this name in /tmp; and the last holder may have deleted this one.
+        if found.st_uid == os.getuid() and os.path.samestat(found, os.lstat(place)):
+            for folder in _delete_files(place):  # of a process that was killed
+                remove_tree(folder)
+            return lock
+    except OSError:
+        pass
+    if lock is not None:
+        os.close(lock)
+    return None
 
 
 CLAIM_POLL_S = 0.05

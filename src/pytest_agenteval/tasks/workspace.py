@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from pytest_agenteval.processes.files import remove_tree
+from pytest_agenteval.processes.files import NamedFolder, remove_tree
 from pytest_agenteval.records.evidence import FileText, Tree, Why
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.truncation import MOST_DEEP
@@ -215,7 +215,10 @@ class Workspace:
         texts: Mapping[str, str] = NOTHING,
         parent: Path | None = None,
         at: Path | None = None,
+        name: str = "",
     ) -> None:
+        self._name = name
+        self._folder: NamedFolder | None = None
         self._layers = tuple(layers)
         self._texts = texts
         self._parent = parent
@@ -234,7 +237,10 @@ class Workspace:
         """The root of the tree, which is made if it is not there yet."""
         if self._path is None:
             try:
-                self._path = build(self._layers, self._parent, self._texts)
+                if self._name and self._parent is None:
+                    self._folder = NamedFolder(f"agenteval-{self._name}")
+                root = self._folder.path if self._folder else None
+                self._path = build(self._layers, self._parent, self._texts, root)
             except FixtureBroken as broken:
                 self.broken = broken
                 raise
@@ -270,17 +276,26 @@ class Workspace:
 
     def remove(self) -> None:
         """Delete the tree, unless it was given from outside."""
-        if self._path is not None and not self._given:
+        if self._folder is not None:
+            self._folder.remove()
+        elif self._path is not None and not self._given:
             remove_tree(self._path)
 
 
-def build(layers: Sequence[Path], parent: Path | None, texts: Mapping[str, str] = NOTHING) -> Path:
-    """Make a new folder from layers and texts; raises FixtureBroken when one cannot be copied or written."""
-    root = None
+def build(
+    layers: Sequence[Path],
+    parent: Path | None,
+    texts: Mapping[str, str] = NOTHING,
+    root: Path | None = None,
+) -> Path:
+    """Make a new folder from layers and texts; raises FixtureBroken when one cannot be copied or written.
+
+    A ``root`` is a folder that is there already, and empty.
+    """
     try:
         if parent is not None:
             parent.mkdir(parents=True, exist_ok=True)
-        root = Path(tempfile.mkdtemp(prefix="agenteval-", dir=parent))
+        root = root or Path(tempfile.mkdtemp(prefix="agenteval-", dir=parent))
         for layer in layers:
             if layer is not layers[0]:
                 _remove_conflicts(layer, root)

@@ -140,7 +140,9 @@ class _Handler(BaseHTTPRequestHandler):
         n = self.traffic.add(Ask(name, prompt.task, streamed, _tokens(name, plan, body), time.time()))
         self.traffic.remembered[f"resp_{n}"] = said
         kind = FORMATS[name]
-        if streamed:
+        if plan.status >= 400:
+            self._whole(plan.status, {"error": {"type": "api_error", "message": plan.text}})
+        elif streamed:
             self._streamed(kind.streamed, list(kind.wire.stream(plan, body, n)), prompt.delay_s)
         else:
             time.sleep(prompt.delay_s)

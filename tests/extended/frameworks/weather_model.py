@@ -47,7 +47,7 @@ def answer(city: str) -> str:
 
 def read_prompt(body: Json) -> Prompt:
     """Read whose request it is; its task is empty where the question is not among its texts."""
-    ref = _REF.search("\n".join(_texts(body)))
+    ref = _REF.search("\n".join(texts_in(body)))
     if ref is None:
         return Prompt("")
     options = dict(word.split("=") for word in ref[2].split())
@@ -56,7 +56,7 @@ def read_prompt(body: Json) -> Prompt:
 
 def next_move(body: Json, prompt: Prompt) -> ReplyPlan:
     """Decide from the texts of a request alone, whatever its wire format."""
-    texts = list(_texts(body))
+    texts = list(texts_in(body))
     whole = "\n".join(texts)
     city, result = _CITY.search(whole), _RESULT.search(whole)
     if city is not None and (fields := _FIELDS.findall(whole)):
@@ -96,12 +96,13 @@ def _formats(body: Json) -> Iterator[Json]:
             yield each
 
 
-def _texts(value: Any) -> Iterator[str]:
+def texts_in(value: Any) -> Iterator[str]:
+    """Give every text of a request, its keys left out."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
         for each in value.values():
-            yield from _texts(each)
+            yield from texts_in(each)
     elif isinstance(value, list):
         for each in value:
-            yield from _texts(each)
+            yield from texts_in(each)

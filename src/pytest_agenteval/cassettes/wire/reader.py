@@ -44,7 +44,7 @@ _sorted = msgspec.json.Encoder(enc_hook=plain_json, order="sorted").encode
 
 IGNORED_SETTINGS = frozenset({
     "user", "metadata", "store", "safety_identifier", "service_tier",
-    "prompt_cache_key", "prompt_cache_retention",
+    "prompt_cache_key", "prompt_cache_retention", "client_metadata",
 })  # fmt: skip
 """Settings that clients make up anew for each run, or that have no effect on the reply."""
 
