@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.agents.ready_made import READY_MADE
+from pytest_agenteval.agents.ready_made import ready_made
 from pytest_agenteval.processes.files import NamedFolder
 from tests.journals import latest_trials
 from tests.loopback.model_server import ModelServer, ReplyPlan
@@ -44,7 +44,7 @@ def stand_ins(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Put a program of each agent's name on PATH, and nothing else."""
     import sys
 
-    for agent in READY_MADE.values():
+    for agent in ready_made().values():
         write(folder, {f"bin/{agent.program}": STAND_IN.format(python=sys.executable)})
         (folder / "bin" / agent.program).chmod(0o755)
     monkeypatch.setenv("PATH", str(folder / "bin"))
@@ -62,7 +62,7 @@ def test_each_program_is_given_the_task_the_model_the_addresses_and_the_tools(
     """Every row of the table is filled: no placeholder is left, and files are of the form that they say."""
     stand_ins(pytester.path, monkeypatch)
     grader = {"name": "file_exists", "config": {"paths": ["given.json"]}}
-    for name in READY_MADE:
+    for name in ready_made():
         suite = {
             "name": name,
             "agent": {"cli": name, "args": ["--more"]},
@@ -75,12 +75,12 @@ def test_each_program_is_given_the_task_the_model_the_addresses_and_the_tools(
     with ModelServer([REPLY]) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.openai_base)
         monkeypatch.setenv("OPENAI_API_KEY", "none")
-        run(pytester, "--agent-live", "--agent-run-name=own").assert_outcomes(passed=len(READY_MADE))
+        run(pytester, "--agent-live", "--agent-run-name=own").assert_outcomes(passed=len(ready_made()))
         write(pytester.path, {"evals/goose/suite.yaml": '{"name": "goose", "agent": {"cli": "goose"}}'})
         models = "--agent-model=openai/some-model"
-        run(pytester, models, "--agent-run-name=named").assert_outcomes(passed=len(READY_MADE))
+        run(pytester, models, "--agent-run-name=named").assert_outcomes(passed=len(ready_made()))
 
-    for name, agent in READY_MADE.items():
+    for name, agent in ready_made().items():
         given, answer = given_to(pytester.path, "own", name)
         text = json.dumps(given)
         assert answer == ANSWERS[agent.answers_by]
