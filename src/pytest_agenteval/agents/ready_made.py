@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from pytest_agenteval.agents.agent import InputProblem
-from pytest_agenteval.agents.model_upstreams import bare_name, wire_of_model
+from pytest_agenteval.agents.model_upstreams import bare_name
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.record import NOTHING, FrozenValue, from_builtins
@@ -23,7 +23,7 @@ class ReadyMade(FrozenValue, frozen=True):
     """How a ready-made agent is started without a person: a row of ``ready_made.yaml``.
 
     ``{NAME}`` in a text is a variable of the trial, such as ``{OPENAI_BASE_URL}``; ``{model}`` is the bare
-    name of the run's model and ``{wire}`` its provider's wire, ``{model=x}`` x where the run names none. What
+    name of the run's model, ``{wire}`` openai or anthropic, ``{model=x}`` x where the run names none. What
     holds one without a value is left out, be it a group of arguments, a variable or a file: so it is with
     ``{AGENTEVAL_MCP_URL}`` where there are no tools. ``files`` are paths below HOME. The task's text,
     ``{content}``, is standard input and the file ``{AGENTEVAL_TASK}`` too. The answer is what the program
@@ -92,7 +92,9 @@ def make_ready(
 def values_of(content: str, model: Model) -> Values:
     """Give the values of a trial that are no variables."""
     name = bare_name(model)
-    return {"content": content} | ({} if name is None else {"model": name, "wire": wire_of_model(model)})
+    # Whatever wire an agent speaks, its requests are answered by the model that the run names.
+    wire = "anthropic" if model.id.startswith("anthropic/") else "openai"
+    return {"content": content} | ({} if name is None else {"model": name, "wire": wire})
 
 
 def final_answer(form: Mapping[str, Any], output: Answer | None, transcript: Transcript) -> Answer | None:
