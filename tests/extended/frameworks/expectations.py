@@ -45,27 +45,37 @@ def recorded_faults(
     yield from _shared_ids(run.trials)
 
 
+BRIDGED = {
+    "gpt": ("openai/gpt-weather", "openai.chat"),
+    "claude": ("anthropic/claude-haiku-4-5", "anthropic.messages"),
+}
+"""Models that answer in the place of an agent's own: their ids, and their wire formats."""
+
+
 def bridged_faults(
-    run: ChildRun, direct: ChildRun, model: str, case: Case, asks: Sequence[Ask]
+    run: ChildRun, direct: ChildRun, model: str, framework: Framework, case: Case, asks: Sequence[Ask]
 ) -> Iterator[str]:
     """Another model, in another wire format, gave the same calls, answers and grades, in its own name."""
     if case.format in UNREAD:
         return
-    formats = {ask.format for ask in asks if ask.format != "tool"}
-    expected = "openai.chat" if model.startswith("openai/") else "anthropic.messages"
-    yield from _unequal("bridged: formats of the model's server", formats, {expected})
-    yield from _unequal("bridged: grades", [*map(_outcome, run.trials)], [*map(_outcome, direct.trials)])
+    id, format = BRIDGED[model]
+    models = [ask for ask in asks if ask.format != "tool"]
+    yield from _unequal("bridged: formats of the model's server", {ask.format for ask in models}, {format})
+    outcomes = [[_outcome(trial, framework) for trial in each.trials] for each in (run, direct)]
+    yield from _unequal("bridged: outcomes", *outcomes)
     yield from _unequal(
-        "bridged: models", {name for trial in run.trials for name in trial.transcript.models}, {model}
+        "bridged: models", {it for trial in run.trials for it in trial.transcript.models}, {id}
     )
     tokens = sum(trial.usage.known_tokens for trial in run.trials)
-    yield from _unequal("bridged: tokens", tokens, sum(ask.tokens for ask in asks if ask.format != "tool"))
+    yield from _unequal("bridged: tokens", tokens, sum(ask.tokens for ask in models))
 
 
-def _outcome(trial: Trial) -> tuple[Any, ...]:
-    calls = [(call.tool, dict(call.args), call.result) for call in trial.transcript.calls]
-    roles = [(message.role, message.content) for message in trial.transcript.messages]
-    return str(trial.key.task), trial.ending, trial.score, trial.outcome.answer.text, calls, roles
+def _outcome(trial: Trial, framework: Framework) -> tuple[Any, ...]:
+    calls = [(call.tool, dict(call.args)) for call in trial.transcript.calls]
+    whole = (str(trial.key.task), trial.ending, trial.score, trial.outcome.answer.text, calls)
+    if framework.asides:  # it adds what it counts to the messages
+        return whole
+    return *whole, [(message.role, message.content) for message in trial.transcript.messages]
 
 
 def _unread_faults(run: ChildRun, asks: Sequence[Ask], trials: int) -> Iterator[str]:

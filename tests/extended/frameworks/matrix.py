@@ -64,7 +64,7 @@ def _target(case: Case) -> str:
     """Name a model of another wire format than the way's own."""
     # The loopback model reads a schema in OpenAI's place for it alone.
     is_openai = case.structured or case.format == "anthropic.messages"
-    return "openai/gpt-weather" if is_openai else "anthropic/claude-haiku-4-5"
+    return "gpt" if is_openai else "claude"
 
 
 def cases(framework: Framework) -> Iterator[Case]:
@@ -127,7 +127,7 @@ def _faults(
     if case.loops:
         yield from expectations.endless_faults(run("loops", *RECORD, "--agent-concurrency=1"), traffic.asks)
     bridged = run("weather", *RECORD, f"--repetitions={repetitions}", f"--agent-model={_target(case)}")
-    yield from expectations.bridged_faults(bridged, recorded, _target(case), case, traffic.asks)
+    yield from expectations.bridged_faults(bridged, recorded, _target(case), framework, case, traffic.asks)
     server.stop()
     replayed = run("weather", *REPLAY, f"--repetitions={repetitions}")
     yield from expectations.replayed_faults(replayed, recorded)

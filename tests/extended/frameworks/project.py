@@ -15,12 +15,20 @@ COUNTER = Path(__file__).with_name("connect_counter.py")
 LOOPING, LATE, PATIENT = "Oslo", "Cairo", "Lima"
 SUITES = ("weather", "loops")
 STEPS = 4
+PYPROJECT = """
+[tool.pytest.ini_options]
+pythonpath = ["."]
+[tool.agenteval.models]
+claude = {id = "anthropic/claude-haiku-4-5", via = "direct"}
+gpt = {id = "openai/gpt-weather", via = "direct"}
+"""
+"""With two models that answer in the place of an agent's own."""
 
 
 def write_project(folder: Path, files: Mapping[str, str], suite: Mapping[str, Any], tool: str) -> None:
     """Write the agent's files and the suites; ``suite`` is what these say of the agent."""
     shutil.rmtree(folder, ignore_errors=True)
-    write(folder, {"pytest.ini": "[pytest]\npythonpath = .\n", **files})
+    write(folder, {"pyproject.toml": PYPROJECT, **files})
     write(folder / "evals", {f"{name}/suite.yaml": _suite(name, suite) for name in SUITES})
     write(folder / "evals", {"weather/tasks.json": json.dumps([_task(city, tool) for city in WEATHER])})
     write(folder / "evals", {"loops/tasks.json": json.dumps(_endless_tasks(tool))})
