@@ -18,7 +18,7 @@ import pytest
 from msgspec.structs import replace
 
 from pytest_agenteval.agents import command_agent
-from pytest_agenteval.agents.command_agent import CommandOutput
+from pytest_agenteval.agents.command_output import CommandOutput
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.transcript import ToolCall, ToolError
 from pytest_agenteval.records.trial import Trial

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-import re
 import subprocess
 import threading
 from collections import deque
@@ -13,13 +11,23 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import zip_longest
-from pathlib import Path
-from typing import IO, Any, Literal
+from pathlib import Path, PurePath, PurePosixPath
+from typing import IO, Any
 
 from msgspec.structs import replace
 
 from pytest_agenteval.agents.agent import Agent, AgentContext
-from pytest_agenteval.agents.command_form import PROXY_VARIABLES, TaskLines, command_line, files_digest
+from pytest_agenteval.agents.command_form import (
+    PROXY_VARIABLES,
+    TRIAL_FOLDER,
+    WORKSPACE_FOLDER,
+    TaskLines,
+    command_line,
+    container_mounts,
+    files_digest,
+)
+from pytest_agenteval.agents.command_output import CommandOutput
+from pytest_agenteval.agents.container import Container, ContainerSpec, Mount, image_id
 from pytest_agenteval.agents.model_upstreams import DUMMY, keys_of, model_upstreams, model_variables
 from pytest_agenteval.agents.ready_made import final_answer, make_ready, values_of
 from pytest_agenteval.cassettes.http.loopback import open_address
@@ -27,157 +35,20 @@ from pytest_agenteval.cassettes.http.loopback_address import HOST, TrialAddress,
 from pytest_agenteval.cassettes.http.scope import current
 from pytest_agenteval.processes.captured_output import current_output
 from pytest_agenteval.processes.files import NamedFolder
-from pytest_agenteval.processes.process_groups import (
-    GROUP,
-    NEEDED_VARIABLES,
-    disown_group,
-    end_group,
-    own_group,
-    prepare_to_own,
-)
+from pytest_agenteval.processes.process_groups import NEEDED_VARIABLES, disown_group, end_group, start_owned
 from pytest_agenteval.processes.threads import in_daemon_thread
 from pytest_agenteval.records.evidence import Answer
-from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.transcript import (
     NO_ANSWER,
     UNSEEN_USAGE,
     Message,
-    ToolCall,
-    ToolError,
     Transcript,
 )
-from pytest_agenteval.records.truncation import truncated
 from pytest_agenteval.text.errors import TrialBroken
 from pytest_agenteval.text.formatting import pluralize
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 from pytest_agenteval.text.secret_forms import worth_hiding
 from pytest_agenteval.tools.offered_tools import OfferedTools
-
-Event = Mapping[str, Any]
-_BEGINS_AS_EVENT = re.compile(r'\s*\{\s*"type"\s*:\s*"(?:tool_call|tool_result|answer)"')
-LONGEST_QUOTE = 80
-
-
-class UnreadableEvent(TrialBroken):
-    """A line that begins as an event and is none: an answer or a call is lost in it."""
-
-    cause = "answer"
-
-
-class CommandOutput:
-    """Reads a program's standard output line by line, and writes its tool calls into the transcript.
-
-    ``log`` is given each line that is no event of ours. ``on_answer`` is called at each answer. What is lost
-    in a line that cannot be read stands in ``unreadable``.
-    """
-
-    def __init__(
-        self,
-        recorder: Recorder,
-        *,
-        shape: Literal["events", "text"],
-        log: Callable[[str], object],
-        on_answer: Callable[[], object],
-    ) -> None:
-        self._recorder, self._shape, self._log, self._on_answer = recorder, shape, log, on_answer
-        self._events = {
-            "tool_call": self._begin_call,
-            "tool_result": self._end_call,
-            "answer": self._take_answer,
-        }
-        self._places: set[int] = set()
-        self._open_places: dict[str, int] = {}
-        self._lines: list[str] = []
-        self._state: Any = None
-        self.answers: list[str] = []
-        self.has_events = False
-        self.unreadable: UnreadableEvent | None = None
-        self._line_number = 0
-
-    def take(self, line: str) -> None:
-        self._line_number += 1
-        # PowerShell begins its output with a byte order mark.
-        if self._line_number == 1:
-            line = line.removeprefix("\ufeff")
-        # A line of progress ends in a carriage return, and is written over by what follows it.
-        event = self._event(line.rpartition("\r")[2]) if self._shape == "events" else None
-        if event is not None and (act := self._events.get(event["type"])):
-            self.has_events = True
-            act(event)
-            return
-        self._log(line)
-        # Of lines that are no events, only the last paragraph can be the answer: a new one begins here.
-        if self._shape == "events" and line.strip() and self._lines and not self._lines[-1].strip():
-            self._lines.clear()
-        self._lines.append(line)
-
-    def answer(self) -> Answer | None:
-        """Give the last answer; without any event that is the last paragraph, and None where there is none.
-
-        Where all of the output is text, all of it is the answer.
-        """
-        if self.answers:
-            return Answer(self.answers[-1], self._state or {})
-        text = "\n".join(self._lines).strip()
-        return Answer(text) if text and not self.has_events else None
-
-    def close(self) -> None:
-        """Leave calls without a result open."""
-        self._recorder.leave_open(self._open_places.values())
-
-    def _event(self, line: str) -> Event | None:
-        if not line.lstrip().startswith("{"):
-            return None
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError) as broken:
-            # An answer or a call is lost in such a line. Any other line in braces may be a log's.
-            if _BEGINS_AS_EVENT.match(line):
-                reason = getattr(broken, "msg", "nested too deeply, or too large")
-                quote = KNOWN_SECRETS.text(line.strip())[:LONGEST_QUOTE]
-                self.unreadable = self.unreadable or UnreadableEvent(
-                    f"standard output, line {self._line_number}: expected an event, one whole JSON object, "
-                    f"found {quote!r} ({reason})"
-                )
-            return None
-        return value if isinstance(value, dict) and isinstance(value.get("type"), str) else None
-
-    def _begin_call(self, event: Event) -> None:
-        args = event.get("args")
-        args, raw = (args, None) if isinstance(args, Mapping) else ({}, _text(args))
-        recorder, id = self._recorder, str(event.get("id", "")) or f"call_{len(self._places) + 1}"
-        tool, started = str(event.get("tool", "")), self._recorder.at()
-        call = ToolCall(id, recorder.turn, 0, tool, args, raw, started=started)
-        self._open_places[id] = place = recorder.begin_call_event(call, self._places)
-        self._places.add(place)
-
-    def _end_call(self, event: Event) -> None:
-        # A result without an id belongs to the call that has waited longest.
-        place = self._open_places.pop(str(event.get("id", "")) or next(iter(self._open_places), ""), None)
-        if place is None:
-            self._log(_text(event))
-            return
-        message = event.get("error")
-        error = None if message is None else ToolError("tool_error", _text(message))
-        self._recorder.end_call_event(place, event.get("result"), error, self._recorder.at())
-
-    def _take_answer(self, event: Event) -> None:
-        self.answers.append(_text(event.get("text")))
-        self._state = event.get("state")
-        self._recorder.last_words = self.answers[-1]
-        # If a limit ends the program later, this is its answer.
-        self._recorder.answer_so_far = self.answers[-1]
-        self._on_answer()
-
-
-def _text(value: Any) -> str:
-    """Give a value as text: null as an empty one, maps, lists and numbers as JSON, cut where it is deep."""
-    if value is None:
-        return ""
-    if isinstance(value, str):
-        return value
-    return json.dumps(truncated(value), ensure_ascii=False, separators=(",", ":"))
-
 
 GRACE_S = 5.0
 """Seconds that a program, and whatever it started, has to end once it is requested to."""
@@ -216,26 +87,21 @@ class CommandProcess:
         mark: str,
         take_output: TakeLine,
         take_error: TakeLine,
+        container: ContainerSpec | None = None,
     ) -> None:
         self.cut: list[str] = []
         self.broken: Exception | None = None
         self.last_errors: deque[str] = deque(maxlen=LAST_LINES)
         self._mark = mark
-        prepare_to_own()
-        try:
-            self._process = subprocess.Popen(
-                list(command),
-                cwd=folder,
-                env=dict(environ),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                **GROUP,
-            )
+        self._process: subprocess.Popen[bytes] | Container
         # ValueError is raised for a zero byte in an argument.
+        try:
+            if container is None:
+                self._process = start_owned(command, cwd=folder, env=dict(environ))
+            else:
+                self._process = Container(container, command, environ, GRACE_S)
         except (OSError, ValueError) as refused:
             raise NotStarted(f"the command {command[0]!r} cannot be started: {refused}") from None
-        own_group(self._process)
 
         def take_and_keep(line: str) -> None:
             self.last_errors.append(line)
@@ -251,7 +117,11 @@ class CommandProcess:
         """Its exit status, below 0 for a signal; None while it runs."""
         return self._process.returncode
 
-    def wait(self) -> int:
+    def wait_for_start(self) -> None:
+        if isinstance(self._process, Container):
+            self._process.wait_for_start()
+
+    def wait(self) -> int | None:
         return self._process.wait()
 
     def write_line(self, text: str) -> None:
@@ -271,10 +141,14 @@ class CommandProcess:
 
         They are first requested to end, and killed if they have not after ``GRACE_S`` seconds.
         """
-        try:
-            end_group(self._process, GRACE_S, self._mark)
-        finally:
-            disown_group(self._process)
+        if isinstance(self._process, Container):
+            self._process.end()
+            self.broken = self.broken or self._process.failed
+        else:
+            try:
+                end_group(self._process, GRACE_S, self._mark)
+            finally:
+                disown_group(self._process)
         # A process that left the group may hold the standard input open and read none of it. A write to it
         # would then never end, and closing waits for that: hence in a thread, which is left after a while.
         closing = threading.Thread(target=self.close_input, name="agenteval-command", daemon=True)
@@ -345,6 +219,8 @@ class CommandTrial:
     def make_folders(self) -> None:
         """Make the workspace, and beside it what else the program is given: a home, a place for its files."""
         self._workspace = self._ctx.path
+        if image := self._form.get("image"):
+            image_id(image)  # raises ContainerFailed where no container can be made of it
         name = self._workspace.name.removeprefix("agenteval-")
         self._own_folder = NamedFolder(f"agenteval-command-{name}")
         self._folder = self._own_folder.path
@@ -375,15 +251,29 @@ class CommandTrial:
             command,
             folder=self._workspace,
             environ=environ,
+            container=self._container(self._address, self._folder) if self._form.get("image") else None,
             mark=f"AGENTEVAL_TASK={task_file}",
             take_output=self._stdout.take,
             take_error=self._log,
         )
 
-    def _environment(self, address: TrialAddress, folder: Path) -> dict[str, str]:
+    def _container(self, address: TrialAddress, folder: Path) -> ContainerSpec:
+        form = self._form
+        own = [Mount(self._workspace, WORKSPACE_FOLDER, True), Mount(folder, TRIAL_FOLDER, True)]
+        limits = {key: form[key] for key in ("memory", "processes", "disk") if key in form}
+        mounts = (*own, *container_mounts(form))
+        return ContainerSpec(form["image"], WORKSPACE_FOLDER, mounts, address.port, address.connect, **limits)
+
+    def _environment(self, address: TrialAddress, folder: PurePath) -> dict[str, str]:
         form, environ = self._form, os.environ
         keys = keys_of(self._ctx.model)
-        inherited = {name: environ[name] for name in (*PASSED, *form.get("env_pass", ())) if name in environ}
+        passed = form.get("env_pass", ())
+        # An image has a PATH of its own, and the trial's files lie elsewhere in a container.
+        if form.get("image"):
+            folder = PurePosixPath(TRIAL_FOLDER)
+        else:
+            passed = (*PASSED, *passed)
+        inherited = {name: environ[name] for name in passed if name in environ}
         # Well-behaved programs send requests for any other host to this proxy, which refuses and names them.
         refusing = {
             **dict.fromkeys(PROXY_VARIABLES, address.refusing_proxy),
@@ -408,6 +298,10 @@ class CommandTrial:
             for name, value in from_suite.items()
         }
         return {**without_keys, **of_trial}
+
+    def wait_for_start(self) -> None:
+        assert self._process is not None
+        self._process.wait_for_start()
 
     def wait(self) -> None:
         assert self._process is not None
@@ -503,8 +397,9 @@ def _without_keys(value: str, keys: Sequence[str]) -> str:
 
 
 def _text_of(path: Path) -> str:
-    # What a program leaves in its folder may be a pipe, and reading it would never end.
-    if not path.is_file():
+    # What a program leaves in its folder may be a pipe, and reading it would never end. A link that was made
+    # in a container would lead to a file that the container could not read.
+    if path.is_symlink() or path.parent.is_symlink() or not path.is_file():
         return ""
     try:
         with path.open("rb") as file:
@@ -559,6 +454,10 @@ class CommandAgent:
             lines = TaskLines(task_input, self._settings, ctx, answers_once=once, reads_text=is_ready_made)
             task = await lines.first()
             trial.start(task)
+            # An engine may need seconds to start a container, and they are none of the agent's.
+            if self._form.get("image"):
+                with ctx.limits.time.span("uncharged"):
+                    await in_daemon_thread(trial.wait_for_start)
             await _converse(trial, task, lines, news)
         finally:
             # If the trial is cancelled a second time, the thread still ends the program. The seconds that it

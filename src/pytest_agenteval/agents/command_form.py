@@ -7,11 +7,13 @@ import os
 import re
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from pytest_agenteval.agents.agent import AgentContext, InputProblem
+from pytest_agenteval.agents.container import Mount, engines, image_id
 from pytest_agenteval.agents.loop import is_user_turn, last_user_turn, turn_text
 from pytest_agenteval.agents.model_upstreams import ADDRESSES, DUMMY_KEYS, KEYS, bare_name
 from pytest_agenteval.text.errors import TrialBroken, did_you_mean
@@ -22,6 +24,11 @@ PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https
 _ADDRESS_VARIABLES = frozenset(name for names in ADDRESSES.values() for name in names)
 OURS = frozenset({"HOME", *_ADDRESS_VARIABLES, *DUMMY_KEYS, *PROXY_VARIABLES})
 """Variables that are set for every command, whatever its suite says."""
+
+OF_CONTAINERS = ("files", "memory", "processes", "disk")
+"""The keys that only a command with an image has."""
+WORKSPACE_FOLDER, TRIAL_FOLDER, SUITE_FOLDER = "/workspace", "/agenteval", "/suite"
+"""Where a container has the workspace, the trial's other files, and files beside suite.yaml."""
 
 SCRIPTS = frozenset(
     (".py", ".mjs", ".cjs", ".js", ".ts", ".mts", ".sh", ".bash", ".rb", ".pl", ".php", ".lua", ".r", ".jar",
@@ -35,6 +42,8 @@ def command_line(form: Mapping[str, Any]) -> list[str]:
 
     The command runs in the workspace, where such a file is not.
     """
+    if form.get("image"):
+        return [_in_container(form, place, part) or part for place, part in enumerate(form["command"])]
     line = []
     for place, part in enumerate(form["command"]):
         file = Path(form["folder"]) / part
@@ -47,30 +56,76 @@ def command_line(form: Mapping[str, Any]) -> list[str]:
     return line
 
 
-def project_files(form: Mapping[str, Any]) -> list[Path]:
-    """Give the files beside suite.yaml, or below, that the command names."""
+def _in_container(form: Mapping[str, Any], place: int, part: str) -> str:
+    """Give where a file beside suite.yaml lies in the command's container; empty for what is no such file."""
+    # An absolute path, and a program without a folder, are those of the image.
+    if Path(part).is_absolute() or (place == 0 and not _has_folder(part)):
+        return ""
+    names = [name for name in Path(part).parts if name != ".."]
+    return "/".join((SUITE_FOLDER, *names)) if _is_file(Path(form["folder"]) / part) else ""
+
+
+def container_mounts(form: Mapping[str, Any]) -> list[Mount]:
+    """Give the files and folders beside suite.yaml that the command's container can read."""
     folder = Path(form["folder"])
-    return [folder / part for part in form["command"] if _is_file(folder / part)]
+    places = [(part, _in_container(form, place, part)) for place, part in enumerate(form["command"])]
+    places += [(part, f"{SUITE_FOLDER}/{Path(part).as_posix()}") for part in form.get("files", ())]
+    return [Mount(folder / part, target) for part, target in dict(places).items() if target]
+
+
+def project_files(form: Mapping[str, Any]) -> list[Path]:
+    """Give the files beside suite.yaml, or below, that the command names, and those that it can import."""
+    folder = Path(form["folder"])
+    if not form.get("image"):
+        return [folder / part for part in form["command"] if _is_file(folder / part)]
+    sources = [mount.source for mount in container_mounts(form)]
+    return [file for source in sources for file in ([source] if source.is_file() else _files_below(source))]
+
+
+def _files_below(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.rglob("*") if file.is_file())
 
 
 def files_digest(form: Mapping[str, Any]) -> str:
     """Give a digest of the files that the command names: the same wherever the project lies."""
     texts = [file.read_text(encoding="utf-8", errors="surrogateescape") for file in project_files(form)]
-    return json_digest([text_digest(text) for text in texts]) if texts else ""
+    digests = [text_digest(text) for text in texts]
+    if image := form.get("image"):
+        # A name such as ``latest`` does not say which image it is. Without it, each trial says why.
+        with suppress(TrialBroken):
+            digests.append(image_id(image))
+    return json_digest(digests) if digests else ""
 
 
 def command_problems(form: Mapping[str, Any]) -> Sequence[InputProblem]:
     """Say what keeps the command from being started as its suite says; keys are those of suite.yaml."""
-    return [*_program_problems(Path(form["folder"]), list(form["command"])), *variable_problems(form)]
+    return [*container_problems(form), *_program_problems(form), *variable_problems(form)]
 
 
-def _program_problems(folder: Path, command: list[str]) -> Iterator[InputProblem]:
+def container_problems(form: Mapping[str, Any]) -> Iterator[InputProblem]:
+    if not form.get("image"):
+        for key in OF_CONTAINERS:
+            if form.get(key):
+                yield ("agent", key), "`image` beside it: only a container has it", "none"
+        return
+    if not engines():
+        yield ("agent", "image"), "docker or podman on PATH", "neither", "install one of them"
+    folder = Path(form["folder"])
+    for place, part in enumerate(form.get("files", ())):
+        if Path(part).is_absolute() or ".." in Path(part).parts or not (folder / part).exists():
+            expected = "a file or a folder beside suite.yaml, or below"
+            yield ("agent", "files", place), expected, f"{part!r}", _near(folder, part)
+
+
+def _program_problems(form: Mapping[str, Any]) -> Iterator[InputProblem]:
+    folder, command, is_boxed = Path(form["folder"]), list(form["command"]), bool(form.get("image"))
     program, script = command[0], command[1] if len(command) > 1 else ""
     is_beside = _is_file(folder / program)
     is_program = is_beside and os.access(folder / program, os.X_OK)
     # A relative path with a folder means a file beside suite.yaml, and is not searched for on PATH.
     if not is_program and (Path(program).is_absolute() or not _has_folder(program)):
-        is_program = shutil.which(program) is not None
+        # The programs of an image are known when a container starts.
+        is_program = is_boxed or shutil.which(program) is not None
     if not is_program and is_beside:
         hint = f"chmod +x {program}, or put its interpreter before it, such as bash"
         yield ("agent", "command", 0), "a program", f"{program!r}, a file that may not be executed", hint
@@ -78,7 +133,8 @@ def _program_problems(folder: Path, command: list[str]) -> Iterator[InputProblem
         elsewhere = "" if _has_folder(program) else ", and not on PATH"
         found = f"{program!r}, which is no file beside suite.yaml{elsewhere}"
         yield ("agent", "command", 0), "a program", found, _near(folder, program)
-    if Path(script).suffix.lower() in SCRIPTS and not _is_file(folder / script):
+    is_in_image = is_boxed and Path(script).is_absolute()
+    if not is_in_image and Path(script).suffix.lower() in SCRIPTS and not _is_file(folder / script):
         found = f"{script!r}, which is not there"
         yield ("agent", "command", 1), "a file beside suite.yaml", found, _near(folder, script)
     # Nothing is filled into a command: the program would be given these very characters as its question.

@@ -14,7 +14,7 @@ KINDS = ("call", "command", "cli", "http")
 
 KEYS_OF_KINDS: Mapping[str, Collection[str]] = {
     "call": ("loop", "otel", "args", "via"),
-    "command": ("via", "output", "env", "env_pass", "proxy"),
+    "command": ("via", "output", "env", "env_pass", "proxy", "image", "files", "memory", "processes", "disk"),
     "http": ("as", "headers", "body", "answer", "state", "calls", "usage", "request_seconds"),
 }
 """The keys that only one kind of form has; in a form of another kind nothing would read them."""
@@ -83,10 +83,10 @@ def form_problems(form: Mapping[str, Any]) -> Sequence[InputProblem]:
 
         return command_problems(form)
     if kinds == ["cli"]:
-        from pytest_agenteval.agents.command_form import variable_problems
+        from pytest_agenteval.agents.command_form import container_problems, variable_problems
         from pytest_agenteval.agents.ready_made import ready_made_problems
 
-        return [*ready_made_problems(form), *variable_problems(form)]
+        return [*ready_made_problems(form), *container_problems(form), *variable_problems(form)]
     if kinds == ["http"]:
         from pytest_agenteval.agents.http_agent import endpoint_problems
 

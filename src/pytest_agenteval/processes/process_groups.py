@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,6 +43,11 @@ def is_running(pid: int) -> bool:
         return _is_alive(psutil.Process(pid))
     except psutil.NoSuchProcess:
         return False
+
+
+def user_and_group() -> str:
+    """Give the numbers of this process's user and group, as ``1000:1000``; empty on Windows."""
+    return "" if sys.platform == "win32" else f"{os.getuid()}:{os.getgid()}"
 
 
 def kill_descendants(pid: int) -> None:
@@ -117,7 +122,8 @@ def _has_members(leader: int) -> bool:
     return any(map(is_member, psutil.process_iter()))
 
 
-# The program of the guard. It reads ``+NUMBER`` for a group to end, ``-NUMBER`` for one that has ended.
+# The program of the guard. It reads ``+NUMBER`` for a group to end, ``-NUMBER`` for one that has ended. In
+# place of a number there may be a command that it is to run, with tabs between its words.
 GUARD = """
 import os, select, signal, sys
 parent, groups, rest = int(sys.argv[1]), set(), b""
@@ -130,12 +136,16 @@ while True:
             break
         *lines, rest = (rest + read).split(b"\\n")
         for line in lines:
-            (groups.add if line[:1] == b"+" else groups.discard)(int(line[1:]))
+            (groups.add if line[:1] == b"+" else groups.discard)(line[1:])
     elif os.getppid() != parent:  # a process that an agent forked may hold the pipe open
         break
 for group in groups:
     try:
-        os.killpg(group, signal.SIGKILL)
+        if group.isdigit():
+            os.killpg(int(group), signal.SIGKILL)
+        else:
+            words = group.split(b"\\t")
+            os.spawnv(os.P_NOWAIT, words[0], words)
     except OSError:
         pass
 """
@@ -191,10 +201,29 @@ def own_group(process: subprocess.Popen[bytes]) -> None:
     _guard.send(f"+{process.pid}\n")
 
 
+def start_owned(command: Sequence[str], **settings: Any) -> subprocess.Popen[bytes]:
+    """Start a program with three pipes in a group of its own, which ends with this process at the latest."""
+    prepare_to_own()
+    pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    process: subprocess.Popen[bytes] = subprocess.Popen(list(command), **pipes, **settings, **GROUP)
+    own_group(process)
+    return process
+
+
 def disown_group(process: subprocess.Popen[bytes]) -> None:
     """Forget a group that has ended: its number may be reused."""
     _owned.discard(process)
     _guard.send(f"-{process.pid}\n")
+
+
+def run_if_killed(command: Sequence[str]) -> None:
+    """Have a command run once this process is gone, if ``forget_if_killed`` was not called; on POSIX only."""
+    _guard.start()
+    _guard.send("+{}\n".format("\t".join(command)))
+
+
+def forget_if_killed(command: Sequence[str]) -> None:
+    _guard.send("-{}\n".format("\t".join(command)))
 
 
 @atexit.register

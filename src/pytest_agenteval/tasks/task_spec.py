@@ -103,6 +103,7 @@ NamedBesideOthers = Annotated[str, Holds(is_named), _NOT_BLANK, expects("a text 
 Tag = Annotated[str, Meta(pattern=r"^\S+\Z", description="a text without spaces")]
 Id = Annotated[str, Meta(pattern=r"^[^\s/\\:\[\]]+\Z")]
 Count = Annotated[int, Meta(ge=1)]
+Size = Annotated[str, Meta(pattern="^[1-9][0-9]*[kmgKMG]$")]
 Tokens = Annotated[int, Meta(ge=0)]
 Number = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 Positive = Annotated[float, Meta(gt=0, le=LARGEST)]
@@ -173,6 +174,13 @@ class AgentForm(Spec, frozen=True, kw_only=True, rename={"shape": "as"}):
     output: Annotated[
         Literal["events", "text"], expects("events or text: what a command's standard output is")
     ] = "events"
+    image: Annotated[Named | None, expects("the image of a container in which a command runs")] = None
+    files: Annotated[
+        tuple[Named, ...], expects("a list of files and folders beside suite.yaml that a container can read")
+    ] = ()
+    memory: Annotated[Size, expects("the most memory of a container, as in 512m or 2g")] = "2g"
+    processes: Annotated[Count, expects("a whole number, 1 or more: the most processes of a container")] = 256
+    disk: Annotated[Size, expects("the most that a container writes to its folders, as in 512m or 1g")] = "1g"
     shape: Annotated[
         Literal["json", "openai", "anthropic"],
         expects("json, openai or anthropic: the shape of an endpoint's requests and replies"),

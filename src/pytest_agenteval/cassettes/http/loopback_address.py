@@ -16,6 +16,7 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnec
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
+from pytest_agenteval.cassettes.http.patch_system import without_socket_guard
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 
 if TYPE_CHECKING:
@@ -297,6 +298,11 @@ class TrialAddress:
     def refusing_proxy(self) -> str:
         """Give the address of a proxy that refuses every request, and counts it for this trial."""
         return f"http://{USER}:{self.token}@{HOST}:{self.port}"
+
+    def connect(self) -> socket.socket:
+        """Open a connection to these addresses, for a program that cannot open it itself."""
+        with without_socket_guard():
+            return socket.create_connection((HOST, self.port))
 
     def note_broken(self, broken: BaseException) -> None:
         """Note what keeps the trial from going on, and call ``on_broken``."""
