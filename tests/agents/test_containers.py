@@ -116,7 +116,7 @@ BROKEN = {
     "refused": EARLY.format("refused", "docker: Error response from daemon: no such runtime."),
     "killed": EARLY.format("killed", "status 137; out of memory (`memory: 2g`), or killed from inside"),
     "garbage": EARLY.format("garbage", "its output was not that of agenteval's runner"),
-    "missing": "the command cannot be started in missing: no such program",
+    "missing": "missing cannot start the command: no such program",
     "memory": "the command reached a limit of its container: `memory: 2g`",
     "absent": "the image 'absent' is not on this machine (no such image): `docker pull absent` or",
 }

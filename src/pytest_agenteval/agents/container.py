@@ -8,6 +8,7 @@ is opened on this machine, engines on other machines work too, and the container
 from __future__ import annotations
 
 import contextvars
+import io
 import json
 import os
 import secrets
@@ -22,10 +23,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from pytest_agenteval.processes import process_groups
 from pytest_agenteval.processes.process_groups import (
+    GROUP,
     disown_group,
     end_group,
     forget_if_killed,
@@ -52,7 +54,9 @@ RESERVE_BYTES = 1 << 30
 """Of this much room on the disk, or of what is left at the start, half stays free."""
 MOST_ERRORS, MOST_QUOTED = 100, 2
 KILLED_STATUS = 137
-_UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+HINTS = ("See '", "Run '")
+"""How lines begin in which docker says how it is used."""
+UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 START = (
     'if command -v python3 >/dev/null; then python3 -I -S -c "$1"; '
     'elif command -v node >/dev/null; then node -e "$2"; '
@@ -127,16 +131,10 @@ def image_id(image: str) -> str:
 def _run(command: Sequence[str]) -> tuple[int, str]:
     """Run an engine's client; give its status, and its output or the last line of its errors."""
     try:
-        client = start_owned(command)
-    except OSError as failed:
-        return 1, str(failed)
-    try:
+        client = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **GROUP)
         output, errors = client.communicate(timeout=ENGINE_S)
-    except subprocess.TimeoutExpired:
-        return 1, f"no reply within {ENGINE_S:g} s"
-    finally:
-        end_group(client, 0)
-        disown_group(client)
+    except (OSError, subprocess.TimeoutExpired) as failed:
+        return 1, str(failed)
     text = (errors if client.returncode else output).decode("utf-8", "replace").strip()
     return client.returncode, text.rpartition("\n")[2]
 
@@ -165,7 +163,7 @@ class ContainerSpec:
 
     @property
     def disk_bytes(self) -> int:
-        return int(self.disk[:-1]) * _UNITS[self.disk[-1].lower()]
+        return int(self.disk[:-1]) * UNITS[self.disk[-1].lower()]
 
     def arguments(self, name: str) -> list[str]:
         """Give what follows the engine's program to start the container; its command comes by its input."""
@@ -212,16 +210,15 @@ class Container:
         name = f"agenteval-{secrets.token_hex(8)}"
         self._removal = [engine().program, "rm", "--force", name]
         run_if_killed(self._removal)
-        arguments = [engine().program, *spec.arguments(name)]
-        self._client = start_owned(arguments)
-        self.stdin = _Input(self.send)
-        (self.stdout, output), (self.stderr, errors) = _pipe(), _pipe()
+        self._client: Any = start_owned([engine().program, *spec.arguments(name)])
+        (given, self.stdin), (self.stdout, output), (self.stderr, errors) = _pipe(), _pipe(), _pipe()
         self._outputs = {OUTPUT: output, ERRORS: errors}
         for work in (self._read_errors, self._carry, self._watch_disk):
             _start_thread(work)
         order = {"command": list(command), "folder": spec.folder, "environ": dict(environ)}
         with suppress(OSError):  # the engine has refused, and says why
-            self.send(CONTROL, json.dumps({**order, "port": spec.port, "grace": grace_s}).encode())
+            self._send(CONTROL, json.dumps({**order, "port": spec.port, "grace": grace_s}).encode())
+        _start_thread(self._pump, OUTPUT, given, given.read1)
 
     def wait_for_start(self) -> None:
         """Wait until the command has been started, or will not be."""
@@ -232,23 +229,15 @@ class Container:
         self._done.wait()
         return self.returncode
 
-    def send(self, number: int, data: bytes = b"") -> None:
-        """Send a frame to the container; raises OSError once it has ended."""
-        stream: Any = self._client.stdin
-        with self._writing:
-            stream.write(HEADER.pack(number, len(data)) + data)
-            stream.flush()
-
     def end(self) -> None:
         """End all processes of the container and remove it; what they have written can still be read.
 
         They are first requested to end, and killed after ``grace_s`` seconds.
         """
-        stream: Any = self._client.stdin
         # A container that reads nothing more holds up whoever writes to it, and is removed at once.
         if self._writing.acquire(timeout=self._grace_s):
-            with suppress(OSError, ValueError):
-                stream.close()
+            with suppress(OSError):
+                self._client.stdin.close()
             self._writing.release()
             with suppress(subprocess.TimeoutExpired):
                 self._client.wait(self._grace_s + STOPPING_S)
@@ -260,22 +249,41 @@ class Container:
             disown_group(self._client)
             forget_if_killed(self._removal)
             self._ended.set()
-            for connection in tuple(self._connections.values()):
-                _shut(connection)
+
+    def _send(self, number: int, data: bytes = b"") -> None:
+        with self._writing:
+            self._client.stdin.write(HEADER.pack(number, len(data)) + data)
+            self._client.stdin.flush()
+
+    def _pump(self, number: int, source: Any, read: Callable[[int], bytes]) -> None:
+        """Send what can be read of a source to the container, and its end."""
+        with suppress(OSError, ValueError):
+            with source:
+                while data := read(CHUNK):
+                    self._send(number, data)
+            self._connections.pop(number, None)
+            self._send(number)
 
     def _carry(self) -> None:
         """Take the container's frames as long as it runs."""
-        stream: Any = self._client.stdout
         reason = ""
         try:
-            with stream:
+            with self._client.stdout as stream:
                 while len(header := stream.read(HEADER.size)) == HEADER.size:
                     number, length = HEADER.unpack(header)
                     self._take(number, stream.read(min(length, MOST_FRAME)))
         # A command has the runner's user, and may write anything to where the frames come from.
         except Exception:
             reason = "its output was not that of agenteval's runner"
-        self._finish(reason)
+        if not self._done.is_set() and self.failed is None:
+            self.failed = ContainerFailed(self._early_end(reason))
+        self._started.set()
+        self._done.set()
+        for output in self._outputs.values():
+            output.close()
+        for connection in tuple(self._connections.values()):
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
 
     def _take(self, number: int, data: bytes) -> None:
         if number >= FIRST:
@@ -283,70 +291,48 @@ class Container:
         elif number != CONTROL:
             with suppress(OSError, ValueError):  # nobody reads it any more
                 self._outputs[number].write(data) if data else self._outputs[number].close()
-        elif not self._done.is_set():
+        else:
             report = json.loads(data)
             self._started.set()
-            if report.get("started"):
-                return
             if refusal := report.get("refused"):
-                where = self._spec.image
-                self.failed = ContainerFailed(f"the command cannot be started in {where}: {refusal}")
-            else:
+                self.failed = ContainerFailed(f"{self._spec.image} cannot start the command: {refusal}")
+                self._done.set()
+            elif "status" in report and not self._done.is_set():
                 self.returncode = int(report["status"])
                 if self.returncode and report["memory_kills"]:
                     self._note_limit("memory", self._spec.memory)
-            self._done.set()
+                self._done.set()
 
     def _take_of_connection(self, number: int, data: bytes) -> None:
         connection = self._connections.get(number)
-        if connection is None and number > self._newest and len(self._connections) < MOST_CONNECTIONS:
-            self._newest = number
-            with suppress(OSError):
-                connection = self._connections[number] = self._spec.connect()
-                _start_thread(self._answer, number, connection)
         with suppress(OSError, ValueError):
+            if connection is None and number > self._newest and len(self._connections) < MOST_CONNECTIONS:
+                self._newest = number
+                connection = self._connections[number] = self._spec.connect()
+                _start_thread(self._pump, number, connection, connection.recv)
             if connection is None:
-                self.send(number)
+                self._send(number)
             elif data:
                 connection.sendall(data)
             else:
                 connection.shutdown(socket.SHUT_WR)
 
-    def _answer(self, number: int, connection: socket.socket) -> None:
-        """Send what comes by a connection to the container, and its end."""
-        with suppress(OSError, ValueError), connection:
-            while data := connection.recv(CHUNK):
-                self.send(number, data)
-        self._connections.pop(number, None)
-        with suppress(OSError, ValueError):
-            self.send(number)
-
     def _read_errors(self) -> None:
-        stream: Any = self._client.stderr
-        with suppress(OSError, ValueError), stream:
+        with suppress(OSError, ValueError), self._client.stderr as stream:
             for line in stream:
                 if len(self._errors) < MOST_ERRORS:
                     self._errors.append(line.decode("utf-8", "replace").strip())
 
-    def _finish(self, reason: str) -> None:
-        """Note how it ended, where the command's own end was not reported."""
-        if not self._done.is_set() and self.failed is None:
-            with suppress(subprocess.TimeoutExpired):
-                self._client.wait(LOOK_S)
-            hints = ("See '", "Run '")  # how to use docker
-            errors = [line for line in self._errors if line and not line.startswith(hints)]
-            status = self._client.returncode
-            reason = reason or " ".join(errors[-MOST_QUOTED:]) or f"status {status}"
-            if status == KILLED_STATUS:
-                reason += f"; out of memory (`memory: {self._spec.memory}`), or killed from inside"
-            where = f"the container of {self._spec.image} ended before its command"
-            self.failed = ContainerFailed(f"{where}: {reason}")
-        self._started.set()
-        self._done.set()
-        for output in self._outputs.values():
-            output.close()
-        for connection in tuple(self._connections.values()):
-            _shut(connection)
+    def _early_end(self, reason: str) -> str:
+        """Say why the command's own end was not reported."""
+        with suppress(subprocess.TimeoutExpired):
+            self._client.wait(LOOK_S)
+        status = self._client.returncode
+        errors = [line for line in self._errors if line and not line.startswith(HINTS)]
+        reason = reason or " ".join(errors[-MOST_QUOTED:]) or f"status {status}"
+        if status == KILLED_STATUS:
+            reason += f"; out of memory (`memory: {self._spec.memory}`), or killed from inside"
+        return f"the container of {self._spec.image} ended before its command: {reason}"
 
     def _note_limit(self, key: str, size: str) -> None:
         self.failed = ContainerLimit(f"the command reached a limit of its container: `{key}: {size}`")
@@ -358,7 +344,7 @@ class Container:
         pause = LOOK_S
         while not self._ended.wait(pause) and not self._done.is_set():
             began = time.monotonic()
-            written = sum(map(tree_size, folders))
+            written = sum(map(_tree_size, folders))
             if written > self._spec.disk_bytes or shutil.disk_usage(folders[0]).free < reserve:
                 self._note_limit("disk", self._spec.disk)
                 _run(self._removal)
@@ -367,25 +353,9 @@ class Container:
             pause = max(LOOK_S, 20 * (time.monotonic() - began))
 
 
-class _Input:
-    """The command's standard input, as far as a writer needs it."""
-
-    def __init__(self, send: Callable[..., None]) -> None:
-        self._send = send
-
-    def write(self, data: bytes) -> None:
-        for at in range(0, len(data), CHUNK):
-            self._send(OUTPUT, data[at : at + CHUNK])
-
-    def flush(self) -> None:
-        pass
-
-    def close(self) -> None:
-        self._send(OUTPUT)
-
-
-def _pipe() -> tuple[IO[bytes], IO[bytes]]:
+def _pipe() -> tuple[io.BufferedReader, io.FileIO]:
     reads, writes = os.pipe()
+    # What is read by lines needs a buffer, and takes the same from it where it is read as it comes.
     return os.fdopen(reads, "rb"), os.fdopen(writes, "wb", buffering=0)
 
 
@@ -395,21 +365,10 @@ def _start_thread(work: Callable[..., object], *args: Any) -> None:
     contextvars.Context().run(thread.start)
 
 
-def _shut(connection: socket.socket) -> None:
-    with suppress(OSError):
-        connection.shutdown(socket.SHUT_RDWR)
-
-
-def tree_size(root: Path) -> int:
-    """Give the bytes that the files of a tree take; links are not followed."""
-    waiting, size = [str(root)], 0
-    while waiting:
-        with suppress(OSError), os.scandir(waiting.pop()) as entries:
-            for entry in entries:
-                with suppress(OSError):
-                    status = entry.stat(follow_symlinks=False)
-                    blocks = getattr(status, "st_blocks", None)
-                    size += status.st_size if blocks is None else 512 * blocks
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
+def _tree_size(root: Path) -> int:
+    size = 0
+    for folder, _, names in os.walk(root):
+        for name in names:
+            with suppress(OSError):
+                size += os.lstat(os.path.join(folder, name)).st_size
     return size
