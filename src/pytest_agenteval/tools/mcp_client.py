@@ -254,14 +254,20 @@ def _message(line: bytes) -> Any:
 
 
 @asynccontextmanager
-async def http_streams(url: str, headers: Mapping[str, str]) -> AsyncIterator[Streams]:
-    """Carry a session over streamable HTTP."""
+async def http_streams(
+    url: str, headers: Mapping[str, str], on_status: Callable[[int], object] = int
+) -> AsyncIterator[Streams]:
+    """Carry a session over streamable HTTP; ``on_status`` is called with the status of each response."""
     import mcp  # noqa: F401  # first, whole
     from mcp.client import streamable_http
     from mcp.shared._httpx_utils import create_mcp_http_client
+
+    async def note(response: Any) -> None:
+        on_status(response.status_code)
 
     async with (
         create_mcp_http_client(headers=dict(headers)) as client,
         streamable_http.streamable_http_client(url, http_client=client) as streams,
     ):
+        client.event_hooks = {"response": [note]}
         yield streams[0], streams[1]

@@ -222,6 +222,7 @@ class RunningServer:
         self._session.add_done_callback(_ignore_exception)
         self._declarations: list[dict[str, Any]] = []
         self._patience_s = CLOSING_S
+        self._status = 0  # of the last response, from a server at an address
         self.lost: McpServerDown | None = None
 
     async def tools(self) -> list[ServedTool]:
@@ -279,7 +280,11 @@ class RunningServer:
             self._process = process = ServerProcess(server)
             return mcp_client.line_streams(process.read_line, process.write)
         headers = {name: fill_variables(value, server) for name, value in server.headers.items()}
-        return mcp_client.http_streams(fill_variables(server.url, server), headers)
+
+        def on_status(status: int) -> None:
+            self._status = status
+
+        return mcp_client.http_streams(fill_variables(server.url, server), headers, on_status)
 
     async def _within_seconds(self, what: str, answer: Awaitable[T], seconds: float) -> T:
         try:
@@ -308,7 +313,8 @@ class RunningServer:
         if self._process is not None:
             ending = await in_daemon_thread(self._process.ending, patience_s)
         if reason and not ending:
-            ending = f": {reason}"
+            # The package says only that there was an error, and not that a key was refused.
+            ending = f": {reason}" + (f" (HTTP {self._status})" if self._status >= 400 else "")
         self.lost = McpServerDown(f"the MCP server `{self._server.title}` {what}{ending}")
         return self.lost
 
