@@ -84,19 +84,18 @@ def test_a_container_gets_the_workspace_and_nothing_else(
     suite = pytester.path / "evals/good"
     folders = [args[place + 1] for place, each in enumerate(args) if each == "--volume"]
     expected = f"""
-        --rm --interactive --name {name} --label pytest-agenteval --pull never --network none --cap-drop ALL
+        --rm --interactive --name {name} --label pytest-agenteval --pull never --hostname agenteval
+        --network none --cap-drop ALL
         --security-opt no-new-privileges --read-only
         --tmpfs /tmp:rw,exec,nosuid,nodev,mode=1777,size=67108864
         --memory 512m --memory-swap 512m --pids-limit 99 --ulimit fsize=67108864:67108864
         --ulimit nofile=4096:4096 --ulimit core=0:0 --log-driver none --workdir /workspace --entrypoint sh
-        --user {user} --volume {folders[0]} --volume {folders[1]}
+        --user {user} --volume {folders[0]} --volume {folders[1]} --volume {folders[2]}
         --volume {suite}/agent.py:/suite/agent.py:ro,z --volume {suite}/lib:/suite/lib:ro,z good -c
     """
     assert args[:-4] == expected.split()
-    assert [re.sub(r"^/.*/agenteval-[^:]*", "", folder) for folder in folders[:2]] == [
-        ":/workspace:z",
-        ":/agenteval:z",
-    ]
+    found = [re.sub(r"^/.*/agenteval-[^:/]*", "", folder) for folder in folders[:3]]
+    assert found == [":/workspace:z", ":/agenteval:z", "/passwd:/etc/passwd:ro,z"]
     order = json.loads(Path(f"{docker}.order").read_text(encoding="utf-8"))
     assert (order["command"], order["folder"]) == (["python3", "-u", "/suite/agent.py"], "/workspace")
     environ = order["environ"]

@@ -27,7 +27,7 @@ from pytest_agenteval.agents.command_form import (
     files_digest,
 )
 from pytest_agenteval.agents.command_output import CommandOutput
-from pytest_agenteval.agents.container import Container, ContainerSpec, Mount, image_id
+from pytest_agenteval.agents.container import Container, ContainerSpec, Mount, engine, image_id
 from pytest_agenteval.agents.model_upstreams import DUMMY, keys_of, model_upstreams, model_variables
 from pytest_agenteval.agents.ready_made import final_answer, make_ready, values_of
 from pytest_agenteval.cassettes.http.loopback import open_address
@@ -261,7 +261,11 @@ class CommandTrial:
         form = self._form
         own = [Mount(self._workspace, WORKSPACE_FOLDER, True), Mount(folder, TRIAL_FOLDER, True)]
         limits = {key: form[key] for key in ("memory", "processes", "disk") if key in form}
-        mounts = (*own, *container_mounts(form))
+        # Else its user would have no name, and some programs fail without one.
+        passwd = folder / "passwd"
+        user = f"agenteval:x:{engine().user or '0:0'}::{TRIAL_FOLDER}/home:/bin/sh"
+        passwd.write_text(f"root:x:0:0::/root:/bin/sh\n{user}\n", encoding="utf-8", newline="\n")
+        mounts = (*own, Mount(passwd, "/etc/passwd"), *container_mounts(form))
         return ContainerSpec(form["image"], WORKSPACE_FOLDER, mounts, address.port, address.connect, **limits)
 
     def _environment(self, address: TrialAddress, folder: PurePath) -> dict[str, str]:

@@ -52,6 +52,8 @@ LOOK_S = 1.0
 """Seconds between two looks at how much a container has written."""
 RESERVE_BYTES = 1 << 30
 """Of this much room on the disk, or of what is left at the start, half stays free."""
+BLOCK = 4096
+"""Bytes that a file takes at least."""
 MOST_ERRORS, MOST_QUOTED = 100, 2
 KILLED_STATUS = 137
 HINTS = ("See '", "Run '")
@@ -86,9 +88,13 @@ def engines() -> list[str]:
 
 @dataclass(frozen=True)
 class Engine:
-    """A container engine that answers, and the options that it needs beyond those of every engine."""
+    """A container engine that answers, and the options that it needs beyond those of every engine.
+
+    ``user`` are the numbers by which files belong to this process's user; empty on Windows.
+    """
 
     program: str
+    user: str
     options: tuple[str, ...]
 
 
@@ -103,16 +109,14 @@ def engine() -> Engine:
         if status != 0:
             replies.append(f"{name}: {text}")
             continue
-        options: tuple[str, ...] = ()
-        if user := user_and_group():
-            rootless = "rootless" in text if name == "docker" else text == "true"
+        if name == "docker":
             # In a rootless docker, this process's user is the container's root.
-            is_root = rootless and name == "docker"
-            options = ("--user", "0:0" if is_root else user)
-            options += ("--userns", "keep-id") if rootless and name == "podman" else ()
+            user = "0:0" if "rootless" in text else user_and_group()
+            return Engine(program, user, ("--user", user) if user else ())
         # Else it would mount folders in memory without a bound.
-        options += ("--read-only-tmpfs=false",) if name == "podman" else ()
-        return Engine(program, options)
+        options = ["--read-only-tmpfs=false", *(["--userns", "keep-id"] if text == "true" else [])]
+        user = user_and_group()
+        return Engine(program, user, (*options, *(["--user", user] if user else [])))
     reason = "; ".join(replies) or "neither is on PATH"
     raise ContainerFailed(f"no container engine answers ({reason}): start docker or podman")
 
@@ -170,7 +174,17 @@ class ContainerSpec:
         size = self.disk_bytes
         options = [
             *("run", "--rm", "--interactive", "--name", name, "--label", LABEL, "--pull", "never"),
-            *("--network", "none", "--cap-drop", "ALL", "--security-opt", "no-new-privileges"),
+            # Of one name, as an agent may send it to a model, and a recording of that is replayed.
+            *(
+                "--hostname",
+                "agenteval",
+                "--network",
+                "none",
+                "--cap-drop",
+                "ALL",
+                "--security-opt",
+                "no-new-privileges",
+            ),
             *("--read-only", "--tmpfs", f"/tmp:rw,exec,nosuid,nodev,mode=1777,size={size}"),
             *("--memory", self.memory, "--memory-swap", self.memory, "--pids-limit", str(self.processes)),
             *("--ulimit", f"fsize={size}:{size}", "--ulimit", "nofile=4096:4096", "--ulimit", "core=0:0"),
@@ -367,8 +381,8 @@ def _start_thread(work: Callable[..., object], *args: Any) -> None:
 
 def _tree_size(root: Path) -> int:
     size = 0
-    for folder, _, names in os.walk(root):
-        for name in names:
+    for folder, folders, names in os.walk(root):
+        for name in (*names, *folders):
             with suppress(OSError):
-                size += os.lstat(os.path.join(folder, name)).st_size
+                size += max(BLOCK, os.lstat(os.path.join(folder, name)).st_size)
     return size

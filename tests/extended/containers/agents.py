@@ -31,6 +31,7 @@ answer(text)
 """,
     "node": """
 import { readFileSync, writeFileSync } from "node:fs";
+import { hostname, userInfo } from "node:os";
 readFileSync(0);
 const headers = { "content-type": "application/json", accept: "application/json, text/event-stream" };
 async function post(url, body) {
@@ -43,7 +44,7 @@ const question = { model: "m", messages: [{ role: "user", content: "hi" }] };
 const reply = await post(`${process.env.OPENAI_BASE_URL}/chat/completions`, question);
 const text = `${reply.choices[0].message.content} at ${called.result.content[0].text}`;
 writeFileSync("report.md", text);
-console.log(Object.keys(process.env).sort());
+console.log(Object.keys(process.env).sort(), userInfo().username, hostname());
 console.log(JSON.stringify({ type: "answer", text }));
 """,
 }
