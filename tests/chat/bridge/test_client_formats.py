@@ -110,6 +110,32 @@ def test_a_reply_is_read_as_it_was_written(
     assert (seen.usage.input_tokens, seen.usage.output_tokens) == (read + cached, written + thought)
 
 
+def test_tools_in_a_namespace_are_called_in_it() -> None:
+    """Codex has one for each MCP server: another model knows one name of both, and the client gets two."""
+    inner = {"type": "function", "name": "look", "parameters": {}}
+    asked = {
+        "type": "function_call",
+        "call_id": "c",
+        "namespace": "mcp__a",
+        "name": "look",
+        "arguments": "{}",
+    }
+    body = {
+        "model": "m",
+        "input": [asked],
+        "tools": [{"type": "namespace", "name": "mcp__a", "tools": [inner]}],
+    }
+    ask = read_client_request("openai.responses", body)
+    assert [tool.name for tool in ask.tools] == ["mcp__a__look"]
+    assert ask.messages[0]["tool_calls"][0]["function"]["name"] == "mcp__a__look"
+
+    reply = Reply("", (ToolCall("c", 0, 0, "mcp__a__look", {}),), Usage(), "tool_calls")
+    response = write_client_reply(
+        "openai.responses", ClientReply(reply, "m", "1", False, namespaces=["mcp__a"])
+    )
+    assert json.loads(str(response.body))["output"][0].items() >= asked.items() - {("call_id", "c")}
+
+
 def read_text(text: str) -> str:
     """Give a text as every reader brings it into normal form."""
     body = {"model": "m", "messages": [{"role": "assistant", "content": text}]}

@@ -33,9 +33,10 @@ def get_weather(city: str) -> str:
     """Tell the weather of a city."""
     return f"{city}: -7 degrees"
 '''
+EXPECTED = ("prompt_changed", "setting_left_out")
 ANSWER = "It is -7 degrees in Oslo."
 WRITE = "pwd > report.md; printf 'written-%s' now"
-SHELLS = {"run_shell_command": "command", "shell": "command", "terminal": "command"}
+SHELLS = {"exec_command": "cmd", "run_shell_command": "command", "shell": "command", "terminal": "command"}
 """Tools that run a line of bash, and their argument; Claude Code and Codex write a file otherwise."""
 EXTRA = {
     "terminal": {"security_risk": "LOW", "summary": "write"},
@@ -134,12 +135,14 @@ def left_running(root: Path) -> list[str]:
     return left
 
 
+@pytest.mark.parametrize("named", ["own", "another provider's"])
 def test_an_agent_is_recorded_and_replayed_without_its_model(
-    pytester: pytest.Pytester, model: Serving, cli: str
+    pytester: pytest.Pytester, model: Serving, cli: str, named: str
 ) -> None:
     """Two trials at once are told apart; a replay has the same calls, results, tokens and answer."""
     write_suite(pytester.path, cli, "oslo")
-    options = ("--repetitions=2", "-rA")
+    other = "openai/some-model" if cli == "claude-code" else "anthropic/claude-sonnet-4-5"
+    options = ("--repetitions=2", "-rA", f"--agent-model={'own' if named == 'own' else other}")
     live = run(pytester, *options, "--agent-record=once", "--agent-record-chat=once", workers=2)
     live.assert_outcomes(passed=2)
     recorded = trials_of(pytester.path)
@@ -149,9 +152,9 @@ def test_an_agent_is_recorded_and_replayed_without_its_model(
     for trial in (*recorded, *trials_of(pytester.path)):
         transcript = trial.transcript
         calls = Counter(call.tool for call in transcript.calls)
-        assert [event for event in transcript.events if event.kind not in ("prompt_changed",)] == []
+        assert [event for event in transcript.events if event.kind not in EXPECTED] == []
         assert trial.outcome.answer.text.startswith(ANSWER)
-        assert transcript.usage.asks == {"aider": 1, "gemini-cli": 4}.get(cli, 3)
+        assert transcript.usage.asks == {"aider": 1, "gemini-cli": 4 if named == "own" else 3}.get(cli, 3)
         assert (transcript.usage.input_tokens or 0) >= 53
         if cli != "aider":  # it has no tools: it reads what it is to write from texts
             assert calls["get_weather"] == 1

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from struct import pack
 from typing import Any, NamedTuple
 
 from pytest_agenteval.cassettes.interaction import Response
 from pytest_agenteval.cassettes.wire.response_bodies import aws_frame
 from pytest_agenteval.cassettes.wire.traffic import Json
+from pytest_agenteval.chat.bridge.client_request import IN_NAMESPACE
 from pytest_agenteval.chat.chat import Reply, tool_call
 from pytest_agenteval.records.transcript import ToolCall, Usage
 from pytest_agenteval.text.json_values import compact_json
@@ -19,6 +20,7 @@ class ClientReply(NamedTuple):
     """A reply to be written: ``model`` is the answering model's bare name, ``id`` is new for each reply.
 
     ``streamed`` says that the client expects events; ``counts`` that its stream is to end with token counts.
+    ``namespaces`` are those of the client's tools, which stand before the names of calls.
     """
 
     reply: Reply
@@ -27,6 +29,7 @@ class ClientReply(NamedTuple):
     streamed: bool
     counts: bool = True
     path: str = ""
+    namespaces: Sequence[str] = ()
 
     @property
     def usage(self) -> Usage:
@@ -134,7 +137,11 @@ def _responses_body(written: ClientReply) -> Json:
     for place, call in enumerate(reply.calls):
         arguments = tool_call(call)["function"]["arguments"]
         item = {"id": f"fc_{written.id}_{place}", "type": "function_call", "status": "completed"}
-        output.append({**item, "call_id": call.id, "name": call.tool, "arguments": arguments})
+        starts = (f"{space}{IN_NAMESPACE}" for space in written.namespaces)
+        start = next((each for each in starts if call.tool.startswith(each)), "")
+        space = {"namespace": start.removesuffix(IN_NAMESPACE)} if start else {}
+        named = {**space, "name": call.tool.removeprefix(start)}
+        output.append({**item, "call_id": call.id, **named, "arguments": arguments})
     reasons = {"length": "max_output_tokens", "content_filter": "content_filter"}
     reason = reasons.get(reply.finish)
     return {

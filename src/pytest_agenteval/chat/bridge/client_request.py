@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from pytest_agenteval.cassettes.wire.normal_form import normal_role
 from pytest_agenteval.cassettes.wire.reader import IGNORED_SETTINGS
 from pytest_agenteval.cassettes.wire.traffic import Json, as_map, as_text, maps_in, wrapped_result
@@ -19,6 +21,7 @@ from pytest_agenteval.text.errors import TrialBroken
 from pytest_agenteval.text.json_values import compact_json, plain_json
 
 Message = dict[str, Any]
+IN_NAMESPACE = "__"  # between a namespace of OpenAI's responses and the name of a tool in it
 
 
 class NotExpressible(TrialBroken):
@@ -209,8 +212,12 @@ def _chat_message(message: Json) -> Message:
 
 
 def _openai_tools(tools: Any) -> list[ToolSpec]:
-    specs = []
+    specs: list[ToolSpec] = []
     for tool in maps_in(tools):
+        if tool.get("type") == "namespace":
+            space, inner = as_text(tool.get("name")), _openai_tools(tool.get("tools"))
+            specs += [replace(each, name=f"{space}{IN_NAMESPACE}{each.name}") for each in inner]
+            continue
         if tool.get("type", "function") != "function":
             raise _unknown("tool", as_text(tool.get("type")))
         function = as_map(tool.get("function")) or tool
@@ -269,8 +276,8 @@ def _item_messages(items: Sequence[Json], earlier: Earlier) -> Iterator[Message]
                 _assistant(_plain_text(parts), ()) if is_reply else {"role": role, "content": _content(parts)}
             )
         elif kind == "function_call":
-            call = _call(as_text(item.get("call_id")), as_text(item.get("name")), item.get("arguments"))
-            yield _assistant("", [call])
+            name = IN_NAMESPACE.join(filter(None, map(as_text, (item.get("namespace"), item.get("name")))))
+            yield _assistant("", [_call(as_text(item.get("call_id")), name, item.get("arguments"))])
         elif kind == "function_call_output":
             output = item.get("output")
             is_parts = isinstance(output, str | list)

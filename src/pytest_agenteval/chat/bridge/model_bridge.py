@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from pytest_agenteval.cassettes.http.scope import running_loop, untaped
 from pytest_agenteval.cassettes.interaction import Request, Response
-from pytest_agenteval.cassettes.wire.traffic import Json, ModelRequest, as_map, json_object
+from pytest_agenteval.cassettes.wire.traffic import Json, ModelRequest, as_map, as_text, json_object, maps_in
 from pytest_agenteval.chat.bridge.client_reply import ClientReply, write_client_reply
 from pytest_agenteval.chat.bridge.client_request import (
     ClientAsk,
@@ -112,7 +112,9 @@ class ModelBridge:
         reply = self._with_client_ids(ask.format, reply)
         name, id = self._model.id.partition("/")[2] or self._model.id, uuid4().hex
         counts = as_map(body.get("stream_options")).get("include_usage") is True
-        written = ClientReply(reply, name, id, ask.streamed, counts=counts, path=request.uri)
+        groups = [tool for tool in maps_in(body.get("tools")) if tool.get("type") == "namespace"]
+        spaces = [as_text(group.get("name")) for group in groups]
+        written = ClientReply(reply, name, id, ask.streamed, counts, request.uri, spaces)
         response = write_client_reply(ask.format, written)
         if ask.format == "openai.responses":
             # A later request may name this reply in place of its messages, but repeats the instructions.

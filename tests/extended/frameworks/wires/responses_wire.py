@@ -68,7 +68,9 @@ def _items(plan: ReplyPlan, n: int) -> list[dict[str, Any]]:
         # A text is the input of a custom tool: a program in its own language.
         text, given = arguments_text(args), "input" if isinstance(args, str) else "arguments"
         kind = "custom_tool_call" if isinstance(args, str) else "function_call"
-        items.append({"type": kind, **ids, "name": name, given: text, "status": "completed"})
+        space, _, name = name.rpartition("::")
+        named = {"name": name, **({"namespace": space} if space else {})}
+        items.append({"type": kind, **ids, **named, given: text, "status": "completed"})
     return items
 
 
