@@ -110,6 +110,19 @@ def test_a_container_gets_the_workspace_and_nothing_else(
     assert "a line of its log" in trials(pytester.path)["good"].output
 
 
+def test_a_ready_made_agent_of_an_image_need_not_be_on_path(
+    docker: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its program is the image's, and its files are those of the container's HOME."""
+    write(pytester.path, boxed("good", command=None, cli="aider"))
+    with ModelServer(lambda request, n: ReplyPlan(text="Mina")) as model:
+        set_model(monkeypatch, model)
+        run(pytester, "--agent-live").assert_outcomes(passed=1)
+    order = json.loads(Path(f"{docker}.order").read_text(encoding="utf-8"))
+    assert order["command"][:3] == ["aider", "--message-file", "/agenteval/task.json"]
+    assert "/agenteval/home/history.md" in order["command"]
+
+
 EARLY = "the container of {} ended before its command: {}"
 BROKEN = {
     "refused": EARLY.format("refused", "docker: Error response from daemon: no such runtime."),
