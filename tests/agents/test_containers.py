@@ -84,12 +84,12 @@ def test_a_container_gets_the_workspace_and_nothing_else(
     suite = pytester.path / "evals/good"
     folders = [args[place + 1] for place, each in enumerate(args) if each == "--volume"]
     expected = f"""
-        --rm --interactive --name {name} --label pytest-agenteval --pull never --hostname agenteval
-        --network none --cap-drop ALL
-        --security-opt no-new-privileges --read-only
-        --tmpfs /tmp:rw,exec,nosuid,nodev,mode=1777,size=67108864
-        --memory 512m --memory-swap 512m --pids-limit 99 --ulimit fsize=67108864:67108864
-        --ulimit nofile=4096:4096 --ulimit core=0:0 --log-driver none --workdir /workspace --entrypoint sh
+        --rm --interactive --pull never --name {name} --hostname agenteval --label pytest-agenteval
+        --network none --cap-drop ALL --security-opt no-new-privileges --log-driver none
+        --read-only --tmpfs /tmp:rw,exec,nosuid,nodev,mode=1777,size=67108864
+        --memory 512m --memory-swap 512m --pids-limit 99
+        --ulimit fsize=67108864:67108864 --ulimit nofile=4096:4096 --ulimit core=0:0
+        --workdir /workspace --entrypoint sh
         --user {user} --volume {folders[0]} --volume {folders[1]} --volume {folders[2]}
         --volume {suite}/agent.py:/suite/agent.py:ro,z --volume {suite}/lib:/suite/lib:ro,z good -c
     """

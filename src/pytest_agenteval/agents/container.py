@@ -109,13 +109,12 @@ def engine() -> Engine:
         if status != 0:
             replies.append(f"{name}: {text}")
             continue
-        if name == "docker":
-            # In a rootless docker, this process's user is the container's root.
-            user = "0:0" if "rootless" in text else user_and_group()
-            return Engine(program, user, ("--user", user) if user else ())
-        # Else it would mount folders in memory without a bound.
-        options = ["--read-only-tmpfs=false", *(["--userns", "keep-id"] if text == "true" else [])]
-        user = user_and_group()
+        user, options = user_and_group(), []
+        if name == "docker" and "rootless" in text:
+            user = "0:0"  # who is this process's user there
+        elif name == "podman":
+            # Else it would mount folders in memory without a bound.
+            options = ["--read-only-tmpfs=false", *(["--userns", "keep-id"] if text == "true" else [])]
         return Engine(program, user, (*options, *(["--user", user] if user else [])))
     reason = "; ".join(replies) or "neither is on PATH"
     raise ContainerFailed(f"no container engine answers ({reason}): start docker or podman")
@@ -172,25 +171,17 @@ class ContainerSpec:
     def arguments(self, name: str) -> list[str]:
         """Give what follows the engine's program to start the container; its command comes by its input."""
         size = self.disk_bytes
-        options = [
-            *("run", "--rm", "--interactive", "--name", name, "--label", LABEL, "--pull", "never"),
-            # Of one name, as an agent may send it to a model, and a recording of that is replayed.
-            *(
-                "--hostname",
-                "agenteval",
-                "--network",
-                "none",
-                "--cap-drop",
-                "ALL",
-                "--security-opt",
-                "no-new-privileges",
-            ),
-            *("--read-only", "--tmpfs", f"/tmp:rw,exec,nosuid,nodev,mode=1777,size={size}"),
-            *("--memory", self.memory, "--memory-swap", self.memory, "--pids-limit", str(self.processes)),
-            *("--ulimit", f"fsize={size}:{size}", "--ulimit", "nofile=4096:4096", "--ulimit", "core=0:0"),
-            # An engine would write all of the container's output to the disk, without a bound.
-            *("--log-driver", "none", "--workdir", self.folder, "--entrypoint", "sh", *engine().options),
-        ]
+        # One host name for all, as an agent may send it to a model whose recorded reply is to be replayed.
+        # Without a log, as an engine would write all of the container's output to the disk.
+        options = f"""
+            run --rm --interactive --pull never --name {name} --hostname agenteval --label {LABEL}
+            --network none --cap-drop ALL --security-opt no-new-privileges --log-driver none
+            --read-only --tmpfs /tmp:rw,exec,nosuid,nodev,mode=1777,size={size}
+            --memory {self.memory} --memory-swap {self.memory} --pids-limit {self.processes}
+            --ulimit fsize={size}:{size} --ulimit nofile=4096:4096 --ulimit core=0:0
+            --workdir {self.folder} --entrypoint sh
+        """.split()
+        options += engine().options
         for mount in self.mounts:
             # With ``z``, SELinux lets containers use it; elsewhere it means nothing.
             mode = "z" if mount.writable else "ro,z"

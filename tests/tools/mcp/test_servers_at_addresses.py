@@ -33,18 +33,19 @@ class Shop(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Answer a message."""
         message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        method, session = message["method"], self.headers.get("Mcp-Session-Id")
+        method, session = message["method"], self.headers["Mcp-Session-Id"]
         self.server.seen.append((method, session))
-        if self.headers.get("Authorization") != "Bearer sesame":
-            return self._reply(401)
-        if "id" not in message:
-            return self._reply(202)
-        if method not in RESULTS or (method != "initialize" and session != "one"):
-            return self._reply(400)
-        answer = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": RESULTS[method]})
-        if method == "initialize":
-            return self._reply(200, answer, "application/json", {"Mcp-Session-Id": "one"})
-        return self._reply(200, f"event: message\ndata: {answer}\n\n", "text/event-stream")
+        answer = json.dumps({"jsonrpc": "2.0", "id": message.get("id"), "result": RESULTS.get(method)})
+        if self.headers["Authorization"] != "Bearer sesame":
+            self._reply(401)
+        elif "id" not in message:
+            self._reply(202)
+        elif method == "initialize":
+            self._reply(200, answer, "application/json", **{"Mcp-Session-Id": "one"})
+        elif method in RESULTS and session == "one":
+            self._reply(200, f"event: message\ndata: {answer}\n\n", "text/event-stream")
+        else:
+            self._reply(400)
 
     def do_GET(self) -> None:
         """Offer no stream of its own."""
@@ -52,13 +53,12 @@ class Shop(BaseHTTPRequestHandler):
 
     def do_DELETE(self) -> None:
         """End the session."""
-        self.server.seen.append(("end", self.headers.get("Mcp-Session-Id")))
+        self.server.seen.append(("end", self.headers["Mcp-Session-Id"]))
         self._reply(200)
 
-    def _reply(self, status: int, body: str = "", kind: str = "text/plain", more: Any = ()) -> None:
+    def _reply(self, status: int, body: str = "", kind: str = "text/plain", **more: str) -> None:
         self.send_response(status)
-        headers = {"Content-Type": kind, "Content-Length": str(len(body)), **dict(more)}
-        for header in headers.items():
+        for header in {"Content-Type": kind, "Content-Length": str(len(body)), **more}.items():
             self.send_header(*header)
         self.end_headers()
         self.wfile.write(body.encode())
