@@ -69,6 +69,24 @@ async def waiting(question):
     return reply["candidates"][0]["content"]["parts"][0]["text"]
 
 
+def by_id(question):
+    said, previous = "", None
+    for words in (question, open("evals/by_id/second.txt").read()):
+        body = {"model": "gpt-x", "input": words, "previous_response_id": previous}
+        body["max_output_tokens"] = 999_999
+        with urlopen(Request(GONE + "/v1/responses", json.dumps(body).encode())) as answer:
+            reply = json.load(answer)
+        previous, said = reply["id"], reply["output"][0]["content"][0]["text"]
+    return said
+
+
+def prefilling(question):
+    messages = [{"role": "user", "content": question}, {"role": "assistant", "content": "{"}]
+    body = json.dumps({"messages": messages, "model": "m"}).encode()
+    with urlopen(Request(GONE + "/v1/chat/completions", body)):
+        return "-7 degrees"
+
+
 def searching(question):
     return chat(question, web_search_options={"search_context_size": "low"})
 
@@ -94,6 +112,8 @@ FORMS = {
     "streaming": "{call: bot:streaming}",
     "waiting": "{call: bot:waiting}",
     "program": "{command: [python3, bot.py]}",
+    "by_id": "{call: bot:by_id}",
+    "prefilling": "{call: bot:prefilling}",
     "searching": "{call: bot:searching}",
     "thinking": "{call: bot:thinking}",
     "endless": "{call: bot:endless}",
@@ -191,6 +211,35 @@ def test_what_is_not_answered_is_named(pytester: pytest.Pytester, server: ModelS
     run(pytester, "evals/endless", "--agent-model=own")
     assert latest_trials(pytester.path)["endless"].ending == "errored"
     assert len(server.requests) == served
+
+
+def test_a_reply_is_continued_by_its_id(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client may name a reply in place of its messages, also one that was replayed."""
+    _write(pytester, "by_id")
+    second = pytester.path / "evals/by_id/second.txt"
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-loopback")
+    with ModelServer([ReplyPlan(text="-7 degrees")]) as server:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.anthropic_base)
+        second.write_text("And tomorrow?")
+        run(pytester, "evals", CLAUDE, "--agent-record-chat=once").assert_outcomes(passed=1)
+        second.write_text("And on Sunday?")
+        run(pytester, "evals", CLAUDE, "--agent-record-chat=new_episodes").assert_outcomes(passed=1)
+        *_, last = [request.body for request in server.requests]
+        assert len(server.requests) == 3
+    texts = [block["text"] for message in last["messages"] for block in message["content"]]
+    assert texts == ["Weather in Oslo?", "-7 degrees", "And on Sunday?"]
+    # Claude Haiku 4.5 writes no more, and clients fill in what their own model can.
+    assert last["max_tokens"] == 64000
+
+
+def test_the_beginning_of_a_reply_is_not_passed_on(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only Anthropic's models continue it; any other would answer a conversation that is over."""
+    _write(pytester, "prefilling")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
+    run(pytester, "evals", "--agent-model=openai/gpt-4.1").assert_outcomes(errors=1)
+    assert "the beginning of a reply" in latest_trials(pytester.path)["prefilling"].message
 
 
 def test_a_provider_that_stays_down_breaks_the_trial(

@@ -33,7 +33,7 @@ from pytest_agenteval.cassettes.wire.traffic import (
     ModelRequest,
     UnreadableTraffic,
 )
-from pytest_agenteval.chat.bridge.client_request import NotExpressible
+from pytest_agenteval.chat.bridge.client_ask import NotExpressible
 from pytest_agenteval.chat.bridge.model_bridge import AnsweredBy, ModelBridge
 from pytest_agenteval.chat.model_prices import with_price
 from pytest_agenteval.records.limits import Budget, TimeSpan
@@ -56,7 +56,6 @@ from pytest_agenteval.text.errors import (
     CassetteMiss,
     LimitIgnored,
     LimitReached,
-    ProblemsFound,
     ProviderDown,
     TrialBroken,
 )
@@ -333,7 +332,8 @@ class ModelTraffic:
         exchange.span.kind, format = "waiting", exchange.ask.format
         try:
             bridged = self._bridge.answer(request, exchange.ask, self._items)
-        except (TrialBroken, ProblemsFound) as broken:
+        # Also a mistake of ours: raised here it would reach the client as a failure of its provider's.
+        except Exception as broken:
             if self._under_way.pop(id(request), None) is not None:
                 self._undo(exchange)
                 exchange.span.end()
@@ -346,10 +346,10 @@ class ModelTraffic:
         self.record(request, bridged.response, bridged.first_token_s)
         return bridged.response
 
-    def _break(self, broken: TrialBroken | ProblemsFound, format: str) -> Response:
+    def _break(self, broken: Exception, format: str) -> Response:
         """Break the trial; give an error that the client does not answer with another attempt."""
         self._recorder.broken = self._recorder.broken or broken
-        return error_response(format, 400, broken.cause, str(broken))
+        return error_response(format, 400, getattr(broken, "cause", "crash"), str(broken))
 
     def begin_response(self, request: Request, status: int) -> None:
         """Undo a request that brings no reply, since the client may retry before it reads the body."""
@@ -539,6 +539,8 @@ class ModelTraffic:
             self._answered.append(answered)
             self._failures = [failed for failed in self._failures if not answered.covers(failed)]
             self.asks += 1
+            if self._bridge is not None:
+                self._bridge.remember(exchange.request, ask.format, reply, self._items)
             # Clients such as Vercel's SDK name the items of
             # earlier replies by id instead of sending them again.
             self._items.update(reply.items)

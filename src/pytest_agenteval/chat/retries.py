@@ -88,7 +88,7 @@ class RetryingChat:
         course, clock, sent = _AskProgress(self._limiter), self._budget.time, 0
         if self._limiter.limits.tokens_per_minute:  # an estimate: a token is about four bytes
             written = compact_json([list(messages), [spec.declaration() for spec in tools]])
-            sent = len(written.encode()) // 4
+            sent = len(written.encode("utf-8", "replace")) // 4
         try:
             while True:
                 if course.wait_s > 0:

@@ -13,12 +13,10 @@ from hypothesis import strategies as st
 from pytest_agenteval.cassettes.interaction import Request
 from pytest_agenteval.cassettes.wire.reader import FORMATS, read_reply, read_request, without_ids
 from pytest_agenteval.cassettes.wire.traffic import Json
+from pytest_agenteval.chat.bridge.client_ask import ClientAsk, NotExpressible
 from pytest_agenteval.chat.bridge.client_reply import ClientReply, write_client_reply
-from pytest_agenteval.chat.bridge.client_request import (
-    ClientAsk,
-    NotExpressible,
-    read_client_request,
-)
+from pytest_agenteval.chat.bridge.model_bridge import read_client_request
+from pytest_agenteval.chat.bridge.openai_requests import namespaced_tools
 from pytest_agenteval.chat.chat import Reply
 from pytest_agenteval.records.transcript import ToolCall, Usage
 from tests.cassettes.wire.exchanges import exchanges
@@ -113,27 +111,17 @@ def test_a_reply_is_read_as_it_was_written(
 def test_tools_in_a_namespace_are_called_in_it() -> None:
     """Codex has one for each MCP server: another model knows one name of both, and the client gets two."""
     inner = {"type": "function", "name": "look", "parameters": {}}
-    asked = {
-        "type": "function_call",
-        "call_id": "c",
-        "namespace": "mcp__a",
-        "name": "look",
-        "arguments": "{}",
-    }
-    body = {
-        "model": "m",
-        "input": [asked],
-        "tools": [{"type": "namespace", "name": "mcp__a", "tools": [inner]}],
-    }
-    ask = read_client_request("openai.responses", body)
+    named = {"namespace": "mcp__a", "name": "look"}
+    asked = {"type": "function_call", "call_id": "c", "arguments": "{}", **named}
+    tools = [{"type": "namespace", "name": "mcp__a", "tools": [inner]}]
+    ask = read_client_request("openai.responses", {"model": "m", "input": [asked], "tools": tools})
     assert [tool.name for tool in ask.tools] == ["mcp__a__look"]
     assert ask.messages[0]["tool_calls"][0]["function"]["name"] == "mcp__a__look"
 
     reply = Reply("", (ToolCall("c", 0, 0, "mcp__a__look", {}),), Usage(), "tool_calls")
-    response = write_client_reply(
-        "openai.responses", ClientReply(reply, "m", "1", False, namespaces=["mcp__a"])
-    )
-    assert json.loads(str(response.body))["output"][0].items() >= asked.items() - {("call_id", "c")}
+    written = ClientReply(reply, "m", "1", False, spaces=namespaced_tools(tools))
+    response = write_client_reply("openai.responses", written)
+    assert json.loads(str(response.body))["output"][0].items() >= named.items()
 
 
 def read_text(text: str) -> str:
@@ -214,6 +202,12 @@ def test_settings_of_each_format_reach_the_other_model(format: str, body: Json) 
         ("gemini", {"contents": [], "tools": [{"googleSearch": {}}]}, "'googleSearch'"),
         ("gemini", {"contents": [{"parts": [{"inlineData": {"mimeType": "audio/wav"}}]}]}, "'audio/wav'"),
         ("bedrock.converse", {"messages": [], "guardrailConfig": {"id": "g"}}, "'guardrailConfig'"),
+        ("openai.chat", {"messages": USER, "web_search_options": {}}, "'web_search_options'"),
+        ("openai.responses", {"input": "Hi", "include": ["message.output_text.logprobs"]}, "logprobs"),
+        ("gemini", {"contents": [], "tools": [{"functionDeclarations": [], "googleSearch": {}}]}, "'googleS"),
+        ("ollama.chat", {"messages": [{"role": "assistant", "images": [PICTURE]}]}, "a picture"),
+        ("ollama.chat", {"messages": USER, "format": {"type": "array"}}, "'array'"),
+        ("ollama.chat", {"messages": [{"role": "user", "images": 5}]}, "not as ollama.chat has it"),
     ],
 )
 def test_what_cannot_be_passed_on_is_named(format: str, body: Json, named: str) -> None:
@@ -222,9 +216,70 @@ def test_what_cannot_be_passed_on_is_named(format: str, body: Json, named: str) 
         read_client_request(format, body)
 
 
+TOOLS = [{"type": "function", "function": {"name": name}} for name in ("look", "walk")]
+DECLARED = [{"function_declarations": [{"name": "look"}, {"name": "walk"}]}]
+
+
+@pytest.mark.parametrize(
+    ("format", "body", "names", "choice"),
+    [
+        ("openai.chat", {"tools": TOOLS, "tool_choice": {"type": "allowed_tools", "allowed_tools": {
+            "mode": "required", "tools": TOOLS[:1]}}}, ["look", "walk"], "look"),
+        ("openai.chat", {"tools": TOOLS, "tool_choice": {"type": "allowed_tools", "allowed_tools": {
+            "mode": "auto", "tools": TOOLS[:1]}}}, ["look"], "auto"),
+        ("gemini", {"tools": DECLARED, "toolConfig": {"functionCallingConfig": {
+            "mode": "ANY", "allowedFunctionNames": ["look", "walk"]}}}, ["look", "walk"], "required"),
+        ("gemini", {"tools": DECLARED, "toolConfig": {"functionCallingConfig": {
+            "mode": "VALIDATED", "allowedFunctionNames": ["walk"]}}}, ["walk"], "auto"),
+        ("gemini", {"tools": DECLARED, "toolConfig": {"functionCallingConfig": {"mode": "NONE"}}},
+         ["look", "walk"], "none"),
+    ],
+)  # fmt: skip
+def test_a_choice_among_some_tools_offers_only_these(
+    format: str, body: Json, names: list[str], choice: str
+) -> None:
+    """Whatever a format says of which tools may be called, the other model can call no others."""
+    ask = read_client_request(format, {"messages": USER, **body})
+    assert ([tool.name for tool in ask.tools], ask.settings.tool_choice) == (names, choice)
+
+
+def test_geminis_schemas_become_json_schemas() -> None:
+    """Types in capitals, counts as texts, nullable and names in snake case are what its clients send."""
+    schema = {
+        "type": "OBJECT",
+        "property_ordering": ["min_items"],
+        "properties": {
+            "min_items": {"type": "ARRAY", "min_items": "1", "items": {"any_of": [{"type": "STRING"}]}},
+            "type": {"type": "STRING", "nullable": True, "example": {"type": "HOUSE"}},
+        },
+    }
+    body = {"contents": [], "generationConfig": {"responseSchema": schema}}
+    string = {"type": "string"}
+    assert read_client_request("gemini", body).response_schema == {
+        "type": "object",
+        "properties": {
+            "min_items": {"type": "array", "minItems": 1, "items": {"anyOf": [string]}},
+            "type": {"anyOf": [{**string, "example": {"type": "HOUSE"}}, {"type": "null"}]},
+        },
+    }
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("format", ["openai.chat", "openai.responses"])
+def test_a_refusal_has_its_own_place(format: str, streamed: bool) -> None:
+    """Clients that parse a reply look there; a reason that a format lacks stays the provider's own word."""
+    for finish, kind in (("content_filter", "refusal"), ("malformed_function_call", "text")):
+        written = ClientReply(Reply("No.", (), Usage(), finish), "m", "1", streamed)
+        response = write_client_reply(format, written)
+        assert f'"{kind}":"No."' in str(response.body) or kind == "text"
+        seen = read_reply(format, Request("POST", URIS[format], '{"model": "m", "messages": []}'), response)
+        assert (seen.message["content"], seen.finish) == ("No.", finish)
+
+
 def test_a_setting_without_a_counterpart_is_noted() -> None:
     """Effort of reasoning belongs to the model that is named: what the client says of it is left out."""
-    ask = read_client_request(
-        "openai.chat", {"messages": USER, "reasoning_effort": "high", "user": "u", "n": 1, "logprobs": False}
-    )
-    assert ask.left_out == ["reasoning_effort"]
+    harmless = {"user": "u", "n": 1, "logprobs": False, "parallel_tool_calls": True, "stop": []}
+    ask = read_client_request("openai.chat", {"messages": USER, "reasoning_effort": "high", **harmless})
+    assert (ask.left_out, ask.settings.extra) == (["reasoning_effort"], {})
+    ask = read_client_request("openai.responses", {"input": "Hi", "text": {"verbosity": "low"}})
+    assert ask.left_out == ["verbosity"]

@@ -38,7 +38,7 @@ _TIERS = {"ON_DEMAND_PRIORITY": "priority", "ON_DEMAND_FLEX": "flex", "FLEX": "f
 
 def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
     conversation = Conversation(numbered=True)
-    system = _either(body, "systemInstruction")
+    system = either(body, "systemInstruction")
     if instructions := text_of(_parts(system)):
         conversation.add("system", instructions)
     contents = body.get("contents")
@@ -48,7 +48,7 @@ def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
         if role == "assistant":
             conversation.add_reply(text_of(parts, ""), _calls(parts))
             continue
-        answers = [as_map(_either(part, "functionResponse")) for part in parts]
+        answers = [as_map(either(part, "functionResponse")) for part in parts]
         for answer in filter(None, answers):
             result, failed = wrapped_result(answer.get("response"))
             attached = text_of(maps_in(answer.get("parts")))
@@ -59,12 +59,12 @@ def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
             conversation.add(role, text)
     specs: list[ToolSpec] = []
     for tool in maps_in(body.get("tools")):
-        declared = _either(tool, "functionDeclarations")
+        declared = either(tool, "functionDeclarations")
         # A tool of the provider's, such as ``googleSearch``, is named by its key.
         if declared is None:
             specs += [tool_spec(name, None, None) for name in tool]
         for function in maps_in(declared):
-            schema = _either(function, "parametersJsonSchema") or function.get("parameters")
+            schema = either(function, "parametersJsonSchema") or function.get("parameters")
             specs.append(tool_spec(as_text(function.get("name")), function.get("description"), schema))
     return ModelRequest(
         FORMAT,
@@ -76,7 +76,7 @@ def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
     )
 
 
-def _either(holder: Json, name: str) -> Any:
+def either(holder: Json, name: str) -> Any:
     """Give what is written in camel case or, as the API also takes it, in snake case."""
     snake = "".join(f"_{c.lower()}" if c.isupper() else c for c in name)
     return holder.get(name, holder.get(snake))
@@ -97,11 +97,11 @@ def text_of(parts: Iterable[Json], between: str = "\n") -> str:
 def _part_text(part: Json) -> str:
     if part.get("thought") is True:
         return ""
-    if data := as_map(_either(part, "inlineData")):
-        mime = as_text(_either(data, "mimeType"))
+    if data := as_map(either(part, "inlineData")):
+        mime = as_text(either(data, "mimeType"))
         return base64_placeholder(_kind(mime), data.get("data"), mime)
-    if file := as_map(_either(part, "fileData")):
-        return url_placeholder(_kind(as_text(_either(file, "mimeType"))), _either(file, "fileUri"))
+    if file := as_map(either(part, "fileData")):
+        return url_placeholder(_kind(as_text(either(file, "mimeType"))), either(file, "fileUri"))
     return as_text(part.get("text"))
 
 
@@ -114,14 +114,14 @@ def _calls(parts: Sequence[Json]) -> list[WireCall]:
     """Read calls; the result of code that the provider ran is in the part that follows it."""
     calls: list[WireCall] = []
     for part in parts:
-        function, code = as_map(_either(part, "functionCall")), as_map(_either(part, "executableCode"))
+        function, code = as_map(either(part, "functionCall")), as_map(either(part, "executableCode"))
         if function:
             calls.append(
                 WireCall(as_text(function.get("id")), as_text(function.get("name")), function.get("args"))
             )
         elif code:
             calls.append(WireCall(f"code_{len(calls) + 1}", "code_execution", code, "provider"))
-        elif result := as_map(_either(part, "codeExecutionResult")):
+        elif result := as_map(either(part, "codeExecutionResult")):
             outcome, output = as_text(result.get("outcome")), as_text(result.get("output"))
             error = None if outcome in ("", "OUTCOME_OK") else ToolError(outcome.lower(), output)
             if calls:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from struct import pack
 from typing import Any, NamedTuple
 
 from pytest_agenteval.cassettes.interaction import Response
 from pytest_agenteval.cassettes.wire.response_bodies import aws_frame
 from pytest_agenteval.cassettes.wire.traffic import Json
-from pytest_agenteval.chat.bridge.client_request import IN_NAMESPACE
 from pytest_agenteval.chat.chat import Reply, tool_call
+from pytest_agenteval.chat.direct.anthropic_request import UNREADABLE
+from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.transcript import ToolCall, Usage
 from pytest_agenteval.text.json_values import compact_json
 
@@ -20,7 +21,7 @@ class ClientReply(NamedTuple):
     """A reply to be written: ``model`` is the answering model's bare name, ``id`` is new for each reply.
 
     ``streamed`` says that the client expects events; ``counts`` that its stream is to end with token counts.
-    ``namespaces`` are those of the client's tools, which stand before the names of calls.
+    ``spaces`` are the namespaces and own names of the client's tools that are in one, by what calls name.
     """
 
     reply: Reply
@@ -29,7 +30,12 @@ class ClientReply(NamedTuple):
     streamed: bool
     counts: bool = True
     path: str = ""
-    namespaces: Sequence[str] = ()
+    spaces: Mapping[str, tuple[str, str]] = NOTHING
+
+    @property
+    def refusal(self) -> str | None:
+        """What a model said that refused, for which OpenAI's formats have a place of their own."""
+        return self.reply.text or None if self.reply.finish == "content_filter" else None
 
     @property
     def usage(self) -> Usage:
@@ -75,26 +81,26 @@ def _sse(events: Iterable[Json], *, named: bool = False, end: str = "") -> tuple
 
 
 def _arguments(call: ToolCall) -> Mapping[str, Any]:
-    """Give arguments where a format takes objects only; what is none goes under litellm's key."""
-    return call.args if call.raw_args is None else {"INVALID_JSON": call.raw_args}
+    """Give arguments where a format takes objects only."""
+    return call.args if call.raw_args is None else {UNREADABLE: call.raw_args}
 
 
 def _finish(words: Mapping[str, str], written: ClientReply) -> str:
-    return words.get(written.reply.finish, words["stop"])
+    # The provider's own word stays: as ``stop`` it would say that the model was done.
+    return words.get(written.reply.finish, written.reply.finish)
 
 
 # OpenAI's chat completions
 
 
 def _chat_body(written: ClientReply) -> Json:
-    reply = written.reply
-    message: dict[str, Any] = {"role": "assistant", "content": reply.text or None, "refusal": None}
+    reply, refusal = written.reply, written.refusal
+    text = None if refusal or (reply.calls and not reply.text) else reply.text
+    message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": refusal}
     if reply.calls:
         message["tool_calls"] = [tool_call(call) for call in reply.calls]
-    else:
-        message["content"] = reply.text
-    words = {name: name for name in ("stop", "length", "tool_calls", "content_filter")}
-    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(words, written)}
+    finish = "stop" if refusal else reply.finish
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish}
     usage = {
         "prompt_tokens": written.read,
         "completion_tokens": written.written,
@@ -110,8 +116,7 @@ def _chat_events(whole: Json, written: ClientReply) -> tuple[str, str]:
     choice = whole["choices"][0]
     message = choice["message"]
     deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
-    if written.reply.text:
-        deltas.append({"content": written.reply.text})
+    deltas += [{name: message[name]} for name in ("content", "refusal") if message[name]]
     calls = message.get("tool_calls", ())
     deltas += [{"tool_calls": [{"index": place, **call}]} for place, call in enumerate(calls)]
     head = {**whole, "object": "chat.completion.chunk"}
@@ -131,19 +136,19 @@ def _responses_body(written: ClientReply) -> Json:
     reply = written.reply
     output: list[Json] = []
     if reply.text or not reply.calls:
-        text = {"type": "output_text", "text": reply.text, "annotations": [], "logprobs": []}
+        text: Json = {"type": "output_text", "text": reply.text, "annotations": [], "logprobs": []}
+        if written.refusal:
+            text = {"type": "refusal", "refusal": written.refusal}
         said = {"id": f"msg_{written.id}", "type": "message", "role": "assistant", "status": "completed"}
         output.append({**said, "content": [text]})
     for place, call in enumerate(reply.calls):
         arguments = tool_call(call)["function"]["arguments"]
         item = {"id": f"fc_{written.id}_{place}", "type": "function_call", "status": "completed"}
-        starts = (f"{space}{IN_NAMESPACE}" for space in written.namespaces)
-        start = next((each for each in starts if call.tool.startswith(each)), "")
-        space = {"namespace": start.removesuffix(IN_NAMESPACE)} if start else {}
-        named = {**space, "name": call.tool.removeprefix(start)}
+        space, name = written.spaces.get(call.tool, ("", call.tool))
+        named = {"namespace": space, "name": name} if space else {"name": name}
         output.append({**item, "call_id": call.id, **named, "arguments": arguments})
-    reasons = {"length": "max_output_tokens", "content_filter": "content_filter"}
-    reason = reasons.get(reply.finish)
+    is_done = written.refusal or reply.finish in ("stop", "tool_calls")
+    reason = "" if is_done else {"length": "max_output_tokens"}.get(reply.finish, reply.finish)
     return {
         "id": f"resp_{written.id}",
         "object": "response",
@@ -183,10 +188,11 @@ def _responses_events(whole: Json, written: ClientReply) -> tuple[str, str]:
         events.append({"type": "response.output_item.added", "output_index": place, "item": opened})
         if is_text:
             part = item["content"][0]
-            in_part = {**at, "content_index": 0}
-            added = {"type": "response.content_part.added", **in_part, "part": {**part, "text": ""}}
-            delta = {"type": "response.output_text.delta", **in_part, "delta": part["text"], "logprobs": []}
-            done = {"type": "response.output_text.done", **in_part, "text": part["text"], "logprobs": []}
+            in_part, name = {**at, "content_index": 0}, "refusal" if written.refusal else "text"
+            kind = f"response.{part['type']}"
+            added = {"type": "response.content_part.added", **in_part, "part": {**part, name: ""}}
+            delta = {"type": f"{kind}.delta", **in_part, "delta": part[name], "logprobs": []}
+            done = {"type": f"{kind}.done", **in_part, name: part[name], "logprobs": []}
             events += [added, delta, done, {"type": "response.content_part.done", **in_part, "part": part}]
         else:
             kind, text = "response.function_call_arguments", item["arguments"]

@@ -7,9 +7,11 @@ the reply is written in the client's format.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from typing import Any
 from uuid import uuid4
 
@@ -17,21 +19,57 @@ from msgspec.structs import replace
 
 from pytest_agenteval.cassettes.http.scope import running_loop, untaped
 from pytest_agenteval.cassettes.interaction import Request, Response
-from pytest_agenteval.cassettes.wire.traffic import Json, ModelRequest, as_map, as_text, json_object, maps_in
-from pytest_agenteval.chat.bridge.client_reply import ClientReply, write_client_reply
-from pytest_agenteval.chat.bridge.client_request import (
+from pytest_agenteval.cassettes.wire.traffic import (
+    Json,
+    ModelReply,
+    ModelRequest,
+    UnreadableTraffic,
+    as_map,
+    json_object,
+)
+from pytest_agenteval.chat.bridge.client_ask import (
     ClientAsk,
     Earlier,
     Message,
     NotExpressible,
-    read_client_request,
+    not_passed,
     with_ids,
 )
+from pytest_agenteval.chat.bridge.client_reply import ClientReply, write_client_reply
+from pytest_agenteval.chat.bridge.openai_requests import namespaced_tools, read_chat, read_responses
+from pytest_agenteval.chat.bridge.other_requests import (
+    read_anthropic,
+    read_bedrock,
+    read_gemini,
+    read_ollama,
+)
 from pytest_agenteval.chat.chat import Chat, Reply
+from pytest_agenteval.chat.model_prices import price_entry
 from pytest_agenteval.records.plan import Model
-from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.records.replies import credible_usage
 from pytest_agenteval.records.transcript import Usage
+
+_READERS: Mapping[str, Callable[[Json, Earlier], ClientAsk]] = {
+    "openai.chat": read_chat,
+    "openai.responses": read_responses,
+    "anthropic.messages": read_anthropic,
+    "bedrock.converse": read_bedrock,
+    "gemini": read_gemini,
+    "ollama.chat": read_ollama,
+}
+# A body may hold anything: whatever a reader raises means that it is not in the format.
+_STUMBLES = (TypeError, ValueError, LookupError, AttributeError, UnreadableTraffic)
+
+
+def read_client_request(format: str, body: Json, earlier: Earlier = Earlier()) -> ClientAsk:  # noqa: B008  # frozen
+    """Read the body of a client's request; raises NotExpressible."""
+    try:
+        return _READERS[format](body, earlier)
+    except _STUMBLES as odd:
+        text = f"a request that is not as {format} has it cannot be passed to another model: {odd!r}"
+        raise NotExpressible(text) from odd
+
 
 ANSWERED_BY = "answered_by"
 """The key of a recorded response that names the model that answered in another one's place."""
@@ -59,6 +97,8 @@ class AnsweredBy(FrozenValue, frozen=True):
         return AnsweredBy(str(extra[ANSWERED_BY]), credible_usage(usage), str(extra.get("reasoning", "")))
 
 
+# Models that are not asked for any JSON object.
+_WITHOUT_JSON_MODE = ("anthropic/", "hf/")
 # What ids of calls begin with; others begin as OpenAI's do.
 _ID_PREFIXES = {"anthropic.messages": "toolu_", "bedrock.converse": "tooluse_"}
 
@@ -102,27 +142,49 @@ class ModelBridge:
                 "use its async client, or `loop: own` in suite.yaml"
             )
         body = json_object(request.body)
-        client_ask = read_client_request(ask.format, body, Earlier(items, self._conversations))
+        client_ask = self._for_model(self._read(ask.format, body, items))
         if client_ask.left_out:
             self._note_left_out(client_ask.left_out)
-        messages = [with_ids(message, self._ids) for message in client_ask.messages]
-        reply = self._wait(request, client_ask._replace(messages=messages))
+        reply = self._wait(request, client_ask)
         if reply is None:
             return None
         reply = self._with_client_ids(ask.format, reply)
         name, id = self._model.id.partition("/")[2] or self._model.id, uuid4().hex
         counts = as_map(body.get("stream_options")).get("include_usage") is True
-        groups = [tool for tool in maps_in(body.get("tools")) if tool.get("type") == "namespace"]
-        spaces = [as_text(group.get("name")) for group in groups]
+        spaces = namespaced_tools(body.get("tools"))
         written = ClientReply(reply, name, id, ask.streamed, counts, request.uri, spaces)
         response = write_client_reply(ask.format, written)
-        if ask.format == "openai.responses":
-            # A later request may name this reply in place of its messages, but repeats the instructions.
-            spoken = client_ask.messages[1:] if body.get("instructions") else client_ask.messages
-            self._conversations[f"resp_{id}"] = (*spoken, reply.message())
         by = AnsweredBy(self._model.id, reply.usage, reply.reasoning)
         whole = Response(200, response.message, response.headers, response.body, by.as_extra())
         return BridgedReply(whole, reply.seconds, reply.first_token_s)
+
+    def remember(self, request: Request, format: str, reply: ModelReply, items: Mapping[str, Json]) -> None:
+        """Note a reply, replayed or not, that a later request may name in place of its messages."""
+        if format == "openai.responses" and reply.id:
+            body = json_object(request.body)
+            with suppress(NotExpressible):
+                # The later request repeats the instructions.
+                spoken = self._read(format, {**body, "instructions": None}, items).messages
+                self._conversations[reply.id] = (*spoken, dict(reply.message))
+
+    def _read(self, format: str, body: Json, items: Mapping[str, Json]) -> ClientAsk:
+        return read_client_request(format, body, Earlier(items, self._conversations))
+
+    def _for_model(self, ask: ClientAsk) -> ClientAsk:
+        """Give an ask as this trial's model can take it."""
+        id, settings, left_out = self._model.id, ask.settings, list(ask.left_out)
+        if ask.messages[-1:] and ask.messages[-1]["role"] == "assistant" and not id.startswith("anthropic/"):
+            raise not_passed("content", "the beginning of a reply, for the model to continue")
+        extra = dict(settings.extra)
+        if id.startswith(_WITHOUT_JSON_MODE) and extra.pop("response_format", None):
+            left_out.append("response_format")
+        # Clients fill in the most that their own model writes.
+        most = (price_entry(id) or NOTHING).get("max_output_tokens")
+        limit = settings.max_tokens
+        limit = min(limit, most) if limit and isinstance(most, int) else limit
+        messages = [with_ids(message, self._ids) for message in ask.messages]
+        settings = dataclasses.replace(settings, extra=extra, max_tokens=limit)
+        return ask._replace(messages=messages, settings=settings, left_out=left_out)
 
     def _with_client_ids(self, format: str, reply: Reply) -> Reply:
         """Give calls ids like those of the client's own provider: some clients replace any others."""
