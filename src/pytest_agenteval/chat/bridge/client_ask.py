@@ -95,7 +95,7 @@ def client_ask(
 ) -> ClientAsk:
     """Give an ask; ``read`` are keys of its settings that were read already.
 
-    If there are ``callable_tools``, only these may be called. ``is_json`` asks for any JSON object.
+    If there are ``callable_tools``, only these may be called. ``is_json``: the reply is to be a JSON object.
     """
     found: dict[str, Any] = {}
     left_out: list[str] = []
@@ -115,7 +115,7 @@ def client_ask(
     extra: dict[str, Any] = {"response_format": {"type": "json_object"}} if is_json else {}
     if stop := found.pop("stop", None):
         extra["stop"] = [stop] if isinstance(stop, str) else stop
-    # Providers refuse it without tools, and it is true unless it is said.
+    # Providers refuse it without tools, and true is the default.
     if found.pop("parallel_tool_calls", True) is False and tools:
         extra["parallel_tool_calls"] = False
     most = found.pop("max_tokens", None)

@@ -34,7 +34,7 @@ class ClientReply(NamedTuple):
 
     @property
     def refusal(self) -> str | None:
-        """What a model said that refused, for which OpenAI's formats have a place of their own."""
+        """The text of a model that refused, for which OpenAI's formats have a place of their own."""
         return self.reply.text or None if self.reply.finish == "content_filter" else None
 
     @property

@@ -97,7 +97,7 @@ class AnsweredBy(FrozenValue, frozen=True):
         return AnsweredBy(str(extra[ANSWERED_BY]), credible_usage(usage), str(extra.get("reasoning", "")))
 
 
-# Models that are not asked for any JSON object.
+# Models that have no such mode.
 _WITHOUT_JSON_MODE = ("anthropic/", "hf/")
 # What ids of calls begin with; others begin as OpenAI's do.
 _ID_PREFIXES = {"anthropic.messages": "toolu_", "bedrock.converse": "tooluse_"}
