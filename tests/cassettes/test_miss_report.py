@@ -19,7 +19,7 @@ from pytest_agenteval.cassettes.interaction import (
     tool_request,
 )
 from pytest_agenteval.cassettes.tape import Library
-from pytest_agenteval.chat.model_traffic import ModelTape
+from pytest_agenteval.chat.model_tape import ModelTape
 from pytest_agenteval.text.errors import CassetteMiss
 
 NAME = "cassettes/ko/L3/L3-001.yaml"

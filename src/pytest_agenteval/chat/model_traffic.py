@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -20,8 +19,7 @@ from pytest_agenteval.cassettes.http.scope import (
     for_this_thread,
     is_loopback,
 )
-from pytest_agenteval.cassettes.interaction import CHAT, Body, Request, Response, text_of
-from pytest_agenteval.cassettes.tape import Tape
+from pytest_agenteval.cassettes.interaction import Body, Request, Response, text_of
 from pytest_agenteval.cassettes.wire.classification import classify, may_ask_a_model, may_be_of_a_model
 from pytest_agenteval.cassettes.wire.prompt_replacement import PromptReplacement
 from pytest_agenteval.cassettes.wire.reader import prompt_identity, read_reply, read_request, without_ids
@@ -36,8 +34,8 @@ from pytest_agenteval.cassettes.wire.traffic import (
 from pytest_agenteval.chat.bridge.client_ask import NotExpressible
 from pytest_agenteval.chat.bridge.model_bridge import AnsweredBy, ModelBridge
 from pytest_agenteval.chat.model_prices import with_price
+from pytest_agenteval.chat.model_tape import ModelTape, identity_of
 from pytest_agenteval.records.limits import Budget, TimeSpan
-from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.replies import INCOMPLETE, UNKNOWN
 from pytest_agenteval.records.tool_spec import shown_value
@@ -59,114 +57,6 @@ from pytest_agenteval.text.errors import (
     ProviderDown,
     TrialBroken,
 )
-from pytest_agenteval.text.formatting import pluralize, printable
-
-
-class RecordedReply(FrozenValue, frozen=True):
-    """A recorded response to an ask; ``prompt_differs`` if it was recorded for another prompt."""
-
-    response: Response
-    prompt_differs: bool
-
-
-class ModelTape:
-    """The recorded model requests of one trial's agent: those of its model and repetition, in their order.
-
-    An ask is answered by the first recording of the same prompt that was not replayed yet. Without one, it is
-    answered by the next recording for the same model that has most messages in common with it, and an event
-    reports that the prompt differs. While new requests are recorded, another prompt is a new request.
-    """
-
-    def __init__(self, tape: Tape, retry_command: str, model_hosts: Collection[str] = ()) -> None:
-        self.tape, self._retry_command, self._model_hosts = tape, retry_command, model_hosts
-        self._asks: dict[int, ModelRequest | None] = {}
-        self._identities: dict[int, tuple[bool, str] | None] = {}
-
-    @property
-    def recording(self) -> bool:
-        """Whether a request that was not replayed may be sent, and is recorded."""
-        return self.tape.recording
-
-    @property
-    def name(self) -> str:
-        """The name of the cassette's file."""
-        return self.tape.cassette.name
-
-    def find_ask(self, request: Request, ask: ModelRequest | None) -> RecordedReply | None:
-        """Replay the reply to an ask, or give None; ``ask`` is the request as read, if it was read before."""
-        redacted = self.tape.cassette.redactor.request(request)
-        # Cassettes hold redacted requests, so the redacted form is compared.
-        if ask is None or (redacted.uri, redacted.body) != (request.uri, request.body):
-            ask = self._read(redacted)
-        if ask is None:
-            return None
-        # A client that asks for events cannot read a document, nor the other way round.
-        identity = _identity(ask)
-        same = self.tape.find_next(lambda recorded: self._identity(recorded) == identity)
-        if same is not None:
-            return RecordedReply(same.response, prompt_differs=False)
-        # Ids and dates in prompts differ from run to run, and agents that work side by side send requests in
-        # changing order: a replay takes the most similar recording.
-        near = None if self.recording else self.tape.find_nearest(partial(self._nearness, ask))
-        return None if near is None else RecordedReply(near.response, prompt_differs=True)
-
-    def _identity(self, recorded: Request) -> tuple[bool, str] | None:
-        if id(recorded) not in self._identities:
-            ask = self._recorded_ask(recorded)
-            self._identities[id(recorded)] = None if ask is None else _identity(ask)
-        return self._identities[id(recorded)]
-
-    def _nearness(self, ask: ModelRequest, recorded: Request) -> int | None:
-        """Count the messages that two asks of one model have in common, position by position."""
-        other = self._recorded_ask(recorded)
-        if other is None or _reply_format(other) != _reply_format(ask):
-            return None
-        pairs = zip(map(without_ids, ask.messages), map(without_ids, other.messages), strict=False)
-        return sum(ours == theirs for ours, theirs in pairs)
-
-    def _recorded_ask(self, recorded: Request) -> ModelRequest | None:
-        # A cassette holds its requests as long as it is open, so no id is used twice.
-        if id(recorded) not in self._asks:
-            self._asks[id(recorded)] = self._read(recorded)
-        return self._asks[id(recorded)]
-
-    def _read(self, request: Request) -> ModelRequest | None:
-        if request.uri.startswith(CHAT):
-            return None
-        classified = classify(request, self._model_hosts)
-        try:
-            return read_request(classified.format, request) if classified.kind == "ask" else None
-        except UnreadableTraffic:
-            return None
-
-    def find_other(self, request: Request) -> Response | None:
-        """Replay the response to a request that is no ask, or give None; such requests have to be equal."""
-        interaction = self.tape.find((request,))
-        return None if interaction is None else interaction.response
-
-    def record(self, request: Request, response: Response) -> None:
-        self.tape.record(request, response)
-
-    def miss(self, request: Request) -> CassetteMiss:
-        """Make the error that names the nearest recording, what differs, and how to record the request."""
-        self.tape.missed()
-        return self.tape.miss(request, self._retry_command, found=self._all_replayed(request))
-
-    def _all_replayed(self, request: Request) -> str:
-        """Say how many replies of the request's model are recorded: each is replayed once, at any address."""
-        ask = self._read(self.tape.cassette.redactor.request(request))
-        if ask is None:
-            return ""
-        others = map(self._recorded_ask, self.tape.cassette.requests)
-        same = sum(other is not None and _reply_format(other) == _reply_format(ask) for other in others)
-        replies = f"{pluralize(same, 'reply')} of {printable(ask.model)}"
-        return f"{replies}, replayed already: this request is one more" if same else ""
-
-
-def _reply_format(ask: ModelRequest) -> tuple[str, str, bool]:
-    # What has to be equal for the reply to one ask to be read as that to another.
-    return ask.format, ask.model, ask.streamed
-
 
 # Kinds of events: an attempt that failed, and a reply that the agent closed before its end.
 FAILED_REQUEST, CUT_REPLY = "model_request_failed", "cut_reply"
@@ -281,19 +171,7 @@ class ModelTraffic:
             except UnreadableTraffic as unreadable:
                 self._note_unread_as(request, unreadable)
         if ask is None:  # also embeddings, counts of tokens and lists of models
-            if classified.kind == "unread":
-                self._note_unread_as(request, "of no known format")
-            response = None if self._tape is None else self._tape.find_other(request)
-            if response is None and not self._may_send(request):
-                raise self._refuse(request)
-            if classified.kind != "auxiliary":  # it may be an ask
-                if response is None and self._bridge is not None:
-                    unread = (
-                        f"{_place(request)}: a request in no known format cannot be answered by another model"
-                    )
-                    return self._break(NotExpressible(unread), classified.format)
-                self._recorder.add_usage(UNREAD_USAGE, is_paid=response is None)
-            return response
+            return self._play_other(request, classified)
         exchange = self._begin(request, ask)
         recorded = None
         if self._tape is not None:
@@ -318,6 +196,22 @@ class ModelTraffic:
             raise self._refuse(request)
         self._under_way[id(request)] = exchange
         return None
+
+    def _play_other(self, request: Request, classified: Classified) -> Response | None:
+        """As ``play``, for a request of which it is not known that it asks a model."""
+        if classified.kind == "unread":
+            self._note_unread_as(request, "of no known format")
+        response = None if self._tape is None else self._tape.find_other(request)
+        if response is None and not self._may_send(request):
+            raise self._refuse(request)
+        if classified.kind != "auxiliary":  # it may be an ask
+            if response is None and self._bridge is not None:
+                unread = (
+                    f"{_place(request)}: a request in no known format cannot be answered by another model"
+                )
+                return self._break(NotExpressible(unread), classified.format)
+            self._recorder.add_usage(UNREAD_USAGE, is_paid=response is None)
+        return response
 
     def bridges(self, request: Request) -> bool:
         """Whether another model answers a request that has no recording."""
@@ -434,9 +328,9 @@ class ModelTraffic:
             self._recorder.broken = self._recorder.broken or failures[-1].failure
         elif self._failed and self._tape is not None and self._tape.recording:
             # The agent went on after these failures; those of asks that were answered later are left out.
-            answered = {_identity(each.ask) for each in self._answered}
+            answered = {identity_of(each.ask) for each in self._answered}
             for ask, request, response in self._failed:
-                if _identity(ask) not in answered:
+                if identity_of(ask) not in answered:
                     self._tape.record(request, response)
 
     def _classify(self, request: Request) -> Classified:
@@ -652,10 +546,6 @@ class ModelTraffic:
 def _conversation(ask: ModelRequest) -> list[Mapping[str, Any]]:
     # Without instructions, which differ from model to model.
     return [without_ids(message) for message in ask.messages if message["role"] != "system"]
-
-
-def _identity(ask: ModelRequest) -> tuple[bool, str]:
-    return ask.streamed, prompt_identity(ask)
 
 
 def _is_passing(response: Response) -> bool:

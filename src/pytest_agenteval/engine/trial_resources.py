@@ -156,7 +156,8 @@ def open_model_traffic(
     The tape that they are replayed from is added to ``tapes``. ``prompts`` are those that the agent reads by
     itself. Where the run's model answers them, it is called on ``loop``.
     """
-    from pytest_agenteval.chat.model_traffic import ModelTape, ModelTraffic
+    from pytest_agenteval.chat.model_tape import ModelTape
+    from pytest_agenteval.chat.model_traffic import ModelTraffic
 
     mode, hosts, tape = chat_mode(plan), plan.task.model_hosts, None
     if mode != "off":

@@ -132,21 +132,26 @@ def _chat_events(whole: Json, written: ClientReply) -> tuple[str, str]:
 # OpenAI's responses
 
 
-def _responses_body(written: ClientReply) -> Json:
+def _items(written: ClientReply) -> list[Json]:
     reply = written.reply
-    output: list[Json] = []
+    items: list[Json] = []
     if reply.text or not reply.calls:
         text: Json = {"type": "output_text", "text": reply.text, "annotations": [], "logprobs": []}
         if written.refusal:
             text = {"type": "refusal", "refusal": written.refusal}
-        said = {"id": f"msg_{written.id}", "type": "message", "role": "assistant", "status": "completed"}
-        output.append({**said, "content": [text]})
+        message = {"id": f"msg_{written.id}", "type": "message", "role": "assistant", "status": "completed"}
+        items.append({**message, "content": [text]})
     for place, call in enumerate(reply.calls):
         arguments = tool_call(call)["function"]["arguments"]
         item = {"id": f"fc_{written.id}_{place}", "type": "function_call", "status": "completed"}
         space, name = written.spaces.get(call.tool, ("", call.tool))
         named = {"namespace": space, "name": name} if space else {"name": name}
-        output.append({**item, "call_id": call.id, **named, "arguments": arguments})
+        items.append({**item, "call_id": call.id, **named, "arguments": arguments})
+    return items
+
+
+def _responses_body(written: ClientReply) -> Json:
+    reply = written.reply
     is_done = written.refusal or reply.finish in ("stop", "tool_calls")
     reason = "" if is_done else {"length": "max_output_tokens"}.get(reply.finish, reply.finish)
     return {
@@ -159,7 +164,7 @@ def _responses_body(written: ClientReply) -> Json:
         "instructions": None,
         "metadata": {},
         "model": written.model,
-        "output": output,
+        "output": _items(written),
         "parallel_tool_calls": True,
         "temperature": None,
         "tool_choice": "auto",
@@ -176,9 +181,9 @@ def _responses_body(written: ClientReply) -> Json:
 
 
 def _responses_events(whole: Json, written: ClientReply) -> tuple[str, str]:
-    begun = {**whole, "status": "in_progress", "output": [], "usage": None, "incomplete_details": None}
+    empty_reply = {**whole, "status": "in_progress", "output": [], "usage": None, "incomplete_details": None}
     events: list[dict[str, Any]] = [
-        {"type": f"response.{kind}", "response": begun} for kind in ("created", "in_progress")
+        {"type": f"response.{kind}", "response": empty_reply} for kind in ("created", "in_progress")
     ]
     for place, item in enumerate(whole["output"]):
         at = {"output_index": place, "item_id": item["id"]}
@@ -226,8 +231,13 @@ def _anthropic_body(written: ClientReply) -> Json:
 
 
 def _anthropic_events(whole: Json, written: ClientReply) -> tuple[str, str | bytes]:
-    begun = {**whole, "content": [], "stop_reason": None, "usage": {**whole["usage"], "output_tokens": 0}}
-    events: list[Json] = [{"type": "message_start", "message": begun}]
+    empty_reply = {
+        **whole,
+        "content": [],
+        "stop_reason": None,
+        "usage": {**whole["usage"], "output_tokens": 0},
+    }
+    events: list[Json] = [{"type": "message_start", "message": empty_reply}]
     for place, block in enumerate(whole["content"]):
         is_text = block["type"] == "text"
         opened = {**block, "text": ""} if is_text else {**block, "input": {}}

@@ -17,7 +17,8 @@ from typing import NamedTuple
 from pytest_agenteval.cassettes.http.patches import intercepted_requests
 from pytest_agenteval.cassettes.http.scope import NotRecorded
 from pytest_agenteval.cassettes.tape import Library, Tape
-from pytest_agenteval.chat.model_traffic import ModelTape, ModelTraffic
+from pytest_agenteval.chat.model_tape import ModelTape
+from pytest_agenteval.chat.model_traffic import ModelTraffic
 from pytest_agenteval.engine.trial_resources import lazy_traffic, refused_request, script_way
 from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import NO_PRICES, OWN_MODEL, Allowance, Prices, RecordMode
