@@ -65,7 +65,7 @@ def test_each_program_is_given_the_task_the_model_the_addresses_and_the_tools(
     for name in ready_made():
         suite = {
             "name": name,
-            "agent": {"cli": name, "args": ["--more"]},
+            "agent": {"cli": name, "args": ["--more={HOME}/x"]},
             "tools": ["tools.py"],
             "env": {"A": "b"},
         }
@@ -79,12 +79,15 @@ def test_each_program_is_given_the_task_the_model_the_addresses_and_the_tools(
         write(pytester.path, {"evals/goose/suite.yaml": '{"name": "goose", "agent": {"cli": "goose"}}'})
         models = "--agent-model=openai/some-model"
         run(pytester, models, "--agent-run-name=named").assert_outcomes(passed=len(ready_made()))
+        write(pytester.path, {"evals/goose/task.json": {**task, "input": {"turns": ["Hi", "And now?"]}}})
+        several = run(pytester, "evals/goose", "--agent-live", "--agent-run-name=turns")
+    several.stdout.fnmatch_lines(["*the task has several user turns, and a ready-made agent answers once"])
 
     for name, agent in ready_made().items():
         given, answer = given_to(pytester.path, "own", name)
         text = json.dumps(given)
         assert answer == ANSWERS[agent.answers_by]
-        assert given["args"][-1] == "--more"
+        assert given["args"][-1] == f"--more={given['env']['HOME']}/x"
         assert given["env"]["A"] == "b"
         assert given["task"].strip() == given["stdin"].strip() == QUESTION
         assert re.findall(r"\{(?:[A-Z_]+|content|wire)\b[^{]*?\}", text) == []

@@ -196,6 +196,11 @@ VERSION = 1
 """The form of the lines."""
 
 
+ANSWERS_ONCE = (
+    "a command with `output: text` answers once; with `output: events` it answers each by a line of JSON"
+)
+
+
 class OneAnswerOnly(TrialBroken):
     """A conversation that is to be had with a program whose whole output is its answer."""
 
@@ -241,10 +246,8 @@ class TaskLines:
                 # which would be paid for. So its conversation is refused before the program is started.
                 is_played = not self._input.get("turns")
                 if is_played or await self._ctx.turns() is not None:
-                    raise OneAnswerOnly(
-                        "the task has several user turns, and a command with `output: text` answers once; "
-                        "with `output: events` it answers each by a line of JSON"
-                    )
+                    who = "a ready-made agent answers once" if self._reads_text else ANSWERS_ONCE
+                    raise OneAnswerOnly(f"the task has several user turns, and {who}")
                 self.goes_on = False
         self.user_messages.append(turn_text(task_input))
         if self._reads_text:

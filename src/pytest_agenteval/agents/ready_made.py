@@ -83,10 +83,11 @@ def make_ready(
             (home / path).write_text(filled, encoding="utf-8", newline="\n")
     groups = [[_filled(part, values) for part in shlex.split(group)] for group in agent.arguments]
     arguments = [part for group in groups if None not in group for part in group if part is not None]
+    arguments += [_filled(part, values) or part for part in form.get("args", ())]
     own = {variable: _filled(text, values) for variable, text in agent.env.items()}
     # What the suite's ``env`` says comes after what the table says.
     variables = {variable: text for variable, text in own.items() if text is not None}
-    return [*command, *arguments, *form.get("args", ())], {**variables, **environ}
+    return [*command, *arguments], {**variables, **environ}
 
 
 def values_of(content: str, model: Model) -> Values:
