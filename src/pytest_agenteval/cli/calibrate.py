@@ -14,12 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pytest_agenteval.cli.console import (
-    RESULTS_HELP,
-    STDOUT,
-    add_json_option,
-    write_document,
-)
+from pytest_agenteval.cli.console import RESULTS_HELP, STDOUT, add_json_option, write_document
 from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.text.errors import UsageMistake
 

@@ -27,11 +27,7 @@ from pytest_agenteval.cli.console import (
     write_document,
     write_text,
 )
-from pytest_agenteval.compare.baseline_file import (
-    baseline_text,
-    find_baseline,
-    write_baseline,
-)
+from pytest_agenteval.compare.baseline_file import baseline_text, find_baseline, write_baseline
 from pytest_agenteval.compare.comparison import TOLERANCE, RunComparison, run_drifts
 from pytest_agenteval.compare.pairing import ComparedRun, compared_run, pair_suites, pool_runs
 from pytest_agenteval.reports.comparison_report import (
@@ -47,12 +43,7 @@ from pytest_agenteval.reports.comparison_report import (
 from pytest_agenteval.reports.comparison_text import alike_text
 from pytest_agenteval.reports.markdown_report import append_summary
 from pytest_agenteval.reports.sides import Sides, sides_of_places
-from pytest_agenteval.reports.sides_report import (
-    against_lines,
-    sides_document,
-    sides_lines,
-    sides_markdown,
-)
+from pytest_agenteval.reports.sides_report import against_lines, sides_document, sides_lines, sides_markdown
 from pytest_agenteval.store.journal_entry import JournalEntry, group_of
 from pytest_agenteval.store.run_documents import GATES
 from pytest_agenteval.store.run_folder import RunHeader, find_run, list_runs
@@ -234,11 +225,7 @@ def baseline_arguments(parser: argparse.ArgumentParser) -> None:
     add("--to", metavar="FILE", help="one file for all suites, such as evals/baselines/pkm.json")
     add("--model", metavar="MODEL", help=MODEL_HELP)
     add("--suite", metavar="SUITE", help="this suite's trials only")
-    add(
-        "--allow",
-        action="store_true",
-        help="accept errored or missing trials, and agents that differ",
-    )
+    add("--allow", action="store_true", help="accept errored or missing trials, and agents that differ")
     add("-v", "--verbose", action="store_true", help="list every task that changes")
     add_json_option(parser)
     add_results_option(parser)

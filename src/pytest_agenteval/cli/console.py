@@ -105,11 +105,7 @@ def add_side_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that choose what of runs is put beside each other."""
     add = parser.add_argument
     add("--models", metavar="A,B", help="compare these models")
-    add(
-        "--variants",
-        metavar="A,B",
-        help="compare these prompt variants (base: the agent's own)",
-    )
+    add("--variants", metavar="A,B", help="compare these prompt variants (base: the agent's own)")
 
 
 def name_list(text: str | None, flag: str) -> tuple[str, ...]:

@@ -22,13 +22,7 @@ from pytest_agenteval.cli.console import (
 )
 from pytest_agenteval.cli.suite_files import SuiteFile, suites_meant
 from pytest_agenteval.compare.comparison import run_drifts
-from pytest_agenteval.compare.pairing import (
-    MAY_DIFFER,
-    MUST_EQUAL,
-    ComparedRun,
-    compared_run,
-    pool_runs,
-)
+from pytest_agenteval.compare.pairing import MAY_DIFFER, MUST_EQUAL, ComparedRun, compared_run, pool_runs
 from pytest_agenteval.compare.scoring.intervals import FEWEST_TASKS
 from pytest_agenteval.compare.scoring.power import pass_rates
 from pytest_agenteval.records.plan import TrialKey

@@ -32,29 +32,13 @@ from pytest_agenteval.records.explanation import grade_lines, short_reason
 from pytest_agenteval.records.plan import trial_name
 from pytest_agenteval.registry.installed import installed_registry
 from pytest_agenteval.registry.registry import Registry
-from pytest_agenteval.reports.causes import (
-    ALL_CAUSES,
-    MOST_CAUSES,
-    cause_lines,
-    causes_title,
-    common_causes,
-)
+from pytest_agenteval.reports.causes import ALL_CAUSES, MOST_CAUSES, cause_lines, causes_title, common_causes
 from pytest_agenteval.reports.comparison_report import comparison_lines
-from pytest_agenteval.reports.leaderboard import (
-    Leaderboard,
-    board_lines,
-    leaderboards_of,
-    standing_lines,
-)
+from pytest_agenteval.reports.leaderboard import Leaderboard, board_lines, leaderboards_of, standing_lines
 from pytest_agenteval.reports.markdown_report import boards_beside, report_markdown
 from pytest_agenteval.reports.report_files import FILE_KINDS, check_report_path, write_report
 from pytest_agenteval.reports.report_source import ReportSource, report_source
-from pytest_agenteval.reports.run_screen import (
-    MOST_LINES,
-    ScreenParts,
-    misses_block,
-    screen_lines,
-)
+from pytest_agenteval.reports.run_screen import MOST_LINES, ScreenParts, misses_block, screen_lines
 from pytest_agenteval.reports.run_view import model_note, view_of
 from pytest_agenteval.reports.scorecard import RegisteredScorecard, ReportOption
 from pytest_agenteval.reports.sides_report import side_verdict_lines, sides_lines
@@ -145,12 +129,7 @@ def report_arguments(parser: argparse.ArgumentParser) -> None:
     add("--markdown", metavar="FILE", help="write it as Markdown (- for standard output)")
     # Which formats and options there are depends on the installed benchmarks.
     registry = installed_registry()
-    add(
-        "--as",
-        dest="format",
-        choices=registry.report_formats,
-        help="write or send trials in another format",
-    )
+    add("--as", dest="format", choices=registry.report_formats, help="write or send trials in another format")
     add("-o", "--output", action="append", default=[], metavar="FILE", help=f"write a report file; may be repeated. By its ending: {', '.join(FILE_KINDS)}. With --as: the folder to write into")  # fmt: skip  # noqa: E501
     add_side_options(parser)
     add("--rows", choices=list(ROW_KINDS), metavar="ROWS", help=f"rows of .csv and .parquet: {', '.join(ROW_KINDS)} (default: trials)")  # fmt: skip  # noqa: E501
@@ -338,11 +317,7 @@ def show_arguments(parser: argparse.ArgumentParser) -> None:
     add("--diff", metavar="RUN", help="compare with the same trial of that run")
     add_side_options(parser)
     add("--full", action="store_true", help="print everything in full")
-    add(
-        "--new",
-        action="store_true",
-        help="only trials that are not marked as looked at",
-    )
+    add("--new", action="store_true", help="only trials that are not marked as looked at")
     add("--looked-at", action="store_true", help="mark the chosen trials as looked at")
     add("--note", metavar="TEXT", help="mark them with a comment; an empty text removes comment and mark")
     add_json_option(parser)

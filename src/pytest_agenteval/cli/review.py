@@ -289,12 +289,7 @@ class Review:
     """
 
     def __init__(
-        self,
-        rubric: Rubric,
-        trials: Sequence[ReviewTrial],
-        labels: LabelFile,
-        run: Run,
-        blind: bool = True,
+        self, rubric: Rubric, trials: Sequence[ReviewTrial], labels: LabelFile, run: Run, blind: bool = True
     ) -> None:
         self._rubric, self._file, self._scale = rubric, labels, labels.scale
         self.trials, self._run, self._blind = trials, run, blind

@@ -15,13 +15,7 @@ from msgspec.structs import replace
 
 from pytest_agenteval.compare.scoring.aggregates import trial_score
 from pytest_agenteval.engine.tracebacks import exception_line, is_own_cancellation, user_frames_first
-from pytest_agenteval.graders.grader import (
-    Grader,
-    Judge,
-    JudgeUnavailable,
-    asks_judges,
-    trait_of,
-)
+from pytest_agenteval.graders.grader import Grader, Judge, JudgeUnavailable, asks_judges, trait_of
 from pytest_agenteval.processes.threads import DaemonThreads
 from pytest_agenteval.records.evidence import CRASH, ROUNDING, UNDECIDED, Check, Evidence, Grade, Outcome
 from pytest_agenteval.records.plan import Kind, PlannedGrader, PlannedTask

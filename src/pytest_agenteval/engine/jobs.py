@@ -63,10 +63,7 @@ class TrialJob:
     __slots__ = ("lost", "not_run", "plan", "read_finished", "read_stored", "task", "trial", "workspace")
 
     def __init__(
-        self,
-        plan: Plan,
-        workspace: Path | None = None,
-        read_stored: Callable[[], Trial] | None = None,
+        self, plan: Plan, workspace: Path | None = None, read_stored: Callable[[], Trial] | None = None
     ) -> None:
         self.plan, self.workspace = plan, workspace
         self.read_stored = read_stored
@@ -138,11 +135,7 @@ class ProviderAdmission:
     that no judge can grade. ``standings`` are read now and then, by the key of each model.
     """
 
-    def __init__(
-        self,
-        standings: Callable[[], Mapping[str, ModelStanding]],
-        registry: Registry,
-    ) -> None:
+    def __init__(self, standings: Callable[[], Mapping[str, ModelStanding]], registry: Registry) -> None:
         self._standings, self._registry = standings, registry
         self._seen: dict[str, ModelStanding] = {}
         self._looked = float("-inf")

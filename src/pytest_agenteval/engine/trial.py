@@ -19,12 +19,7 @@ from pytest_agenteval.agents.agent import Agent, AgentContext, agent_trait
 from pytest_agenteval.agents.loop import user_messages
 from pytest_agenteval.chat.chat import Chat, ChatMessage, Reply
 from pytest_agenteval.chat.recording_chat import AgentChat, JudgeChat
-from pytest_agenteval.engine.agent_run import (
-    ChatOfTrials,
-    as_end_state,
-    recording_spans,
-    run_within_limits,
-)
+from pytest_agenteval.engine.agent_run import ChatOfTrials, as_end_state, recording_spans, run_within_limits
 from pytest_agenteval.engine.digests import (
     AgentDigests,
     acted_out_digest,

@@ -14,12 +14,7 @@ from pytest_agenteval.graders.matchers import check_values, values
 from pytest_agenteval.graders.text_reading import ParsedText, checks_to_score, parse_answer, pattern_checks
 from pytest_agenteval.records.evidence import Check, Evidence, Grade
 from pytest_agenteval.text.errors import KeyPath
-from pytest_agenteval.text.json_values import (
-    canonical_json,
-    format_path,
-    normal_text,
-    normal_texts,
-)
+from pytest_agenteval.text.json_values import canonical_json, format_path, normal_text, normal_texts
 from pytest_agenteval.text.patterns import with_bounded_patterns
 
 if TYPE_CHECKING:

@@ -368,11 +368,7 @@ def _confusion_heat(confusion: JsonObject) -> JsonObject:
     rows = []
     for place, (name, row) in enumerate(zip(names, confusion["rows"], strict=True)):
         cells = [
-            {
-                "times": times,
-                "shade": round(100 * times / sum(row)) if times else 0,
-                "agrees": place == other,
-            }
+            {"times": times, "shade": round(100 * times / sum(row)) if times else 0, "agrees": place == other}
             for other, times in enumerate(row)
         ]
         rows.append((name, cells))

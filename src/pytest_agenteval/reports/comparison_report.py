@@ -37,12 +37,7 @@ from pytest_agenteval.reports.comparison_text import (
     verdict_text,
 )
 from pytest_agenteval.reports.resource_text import change_markdown, comparison_texts
-from pytest_agenteval.reports.tables import (
-    ReportTable,
-    TableColumn,
-    body_lines,
-    folded_markdown,
-)
+from pytest_agenteval.reports.tables import ReportTable, TableColumn, body_lines, folded_markdown
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_documents import RULES
 from pytest_agenteval.text.formatting import (

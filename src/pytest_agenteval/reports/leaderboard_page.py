@@ -42,13 +42,7 @@ def board_document(board: Leaderboard, side_of: Callable[[LeaderboardRow], str])
     return {
         "suite": board.suite,
         "rows": [
-            {
-                "name": name,
-                "who": row.view.who,
-                "run": row.run,
-                "side": side_of(row),
-                "note": row.view.note,
-            }
+            {"name": name, "who": row.view.who, "run": row.run, "side": side_of(row), "note": row.view.note}
             for name, row in zip(names, rows, strict=True)
         ],
         "columns": [*_figure_columns(rows), *_part_columns(rows), *groups, *_use_columns(rows)],

@@ -24,11 +24,7 @@ from pytest_agenteval.records.transcript import (
     Usage,
     used_other_models,
 )
-from pytest_agenteval.reports.group_statistics import (
-    GroupStatistics,
-    group_by_task,
-    group_statistics,
-)
+from pytest_agenteval.reports.group_statistics import GroupStatistics, group_by_task, group_statistics
 from pytest_agenteval.store.journal_entry import JournalEntry, own_models_of
 from pytest_agenteval.store.run_folder import RunHeader, RunModel, RunSuite
 from pytest_agenteval.store.run_reader import Run, first_unreadable

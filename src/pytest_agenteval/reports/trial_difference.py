@@ -146,10 +146,7 @@ def _paired(
 
 
 def _shows_answers(
-    old: TrialView,
-    new: TrialView,
-    steps: tuple[Sequence[Step], Sequence[Step]],
-    stretches: Sequence[Stretch],
+    old: TrialView, new: TrialView, steps: tuple[Sequence[Step], Sequence[Step]], stretches: Sequence[Stretch]
 ) -> bool:
     """Whether both trials end with their answers, in one row."""
     ends = len(steps[0]) - 1, len(steps[1]) - 1

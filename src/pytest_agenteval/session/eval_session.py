@@ -23,11 +23,7 @@ from pytest_agenteval.session.planning.parametrization import (
 )
 from pytest_agenteval.session.planning.planner import Planner
 from pytest_agenteval.session.planning.preflight import check_run
-from pytest_agenteval.session.pytest_output import (
-    hide_in_log_file,
-    hide_on_terminal,
-    learn_secrets,
-)
+from pytest_agenteval.session.pytest_output import hide_in_log_file, hide_on_terminal, learn_secrets
 from pytest_agenteval.session.run_info import get_run_info, report_refusal
 from pytest_agenteval.session.run_signals import DEAD_WORKERS
 from pytest_agenteval.session.runner import TrialRunner

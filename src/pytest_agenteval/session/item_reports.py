@@ -26,8 +26,7 @@ def make_longrepr(text: str, file: Path, line: int, in_short: str) -> ReprExcept
     """Make a report's text; ``in_short`` is its line in pytest's short summary, under -vv too."""
     lines = [f"{line}\n" for line in text.splitlines()]
     return ReprExceptionInfo(
-        ReprTraceback([ReprEntryNative(lines)], None, "native"),
-        ReprFileLocation(str(file), line, in_short),
+        ReprTraceback([ReprEntryNative(lines)], None, "native"), ReprFileLocation(str(file), line, in_short)
     )
 
 

@@ -214,10 +214,7 @@ def write_comparison(folder: Path, verdict: RunVerdict) -> None:
 
 
 def judged_source(
-    run: Run,
-    verdict: RunVerdict | None,
-    baseline: Path | None,
-    scorecards: Sequence[RegisteredScorecard],
+    run: Run, verdict: RunVerdict | None, baseline: Path | None, scorecards: Sequence[RegisteredScorecard]
 ) -> ReportSource:
     """Give what report files are made of: a run, and how it compares with its baseline."""
     if verdict is None or verdict.old is None or verdict.comparison is None or not verdict.comparison.suites:

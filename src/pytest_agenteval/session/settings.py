@@ -215,9 +215,7 @@ class Settings(OptionValues):
         None,
     )
     annotations = Option(
-        "annotate missed lines of task files in GitHub Actions (default: auto)",
-        ON_OR_OFF,
-        "auto",
+        "annotate missed lines of task files in GitHub Actions (default: auto)", ON_OR_OFF, "auto"
     )
     progress = Option(
         "live progress below pytest's lines (default: auto, which shows nothing under -q, -s, --pdb, on CI "

@@ -48,14 +48,7 @@ from pytest_agenteval.store.run_folder import (
 from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.tasks.file_names import SUITE_NAMES
 from pytest_agenteval.text.errors import UsageMistake
-from pytest_agenteval.text.formatting import (
-    StyledLine,
-    few_names,
-    in_actions,
-    one_line,
-    pluralize,
-    wrap,
-)
+from pytest_agenteval.text.formatting import StyledLine, few_names, in_actions, one_line, pluralize, wrap
 
 if TYPE_CHECKING:
     from pytest_agenteval.session.eval_session import EvalSession

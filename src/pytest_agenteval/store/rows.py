@@ -187,12 +187,7 @@ TRIALS: tuple[Column, ...] = (
     optional("charged_seconds", "number", "entry.charged_seconds", "the part that its limit counts"),
     optional("wall_seconds", "number", "entry.wall_seconds", "elapsed time with graders"),
     optional("turn_seconds", "json", _turn_seconds, "a list, one for each reply"),
-    optional(
-        "input_tokens",
-        "integer",
-        "entry.usage.input_tokens",
-        "sent to the model",
-    ),
+    optional("input_tokens", "integer", "entry.usage.input_tokens", "sent to the model"),
     optional("output_tokens", "integer", "entry.usage.output_tokens", "of its replies"),
     optional("cached_tokens", "integer", "entry.usage.cached_tokens", "input read from a cache"),
     optional("reasoning_tokens", "integer", "entry.usage.reasoning_tokens", "output for reasoning"),

@@ -17,12 +17,7 @@ from pytest_agenteval.records.record import NOTHING, Record, from_builtins
 from pytest_agenteval.records.tool_spec import ToolSpec, tools_text
 from pytest_agenteval.records.transcript import OTHER_ROLES, Ask, Event, Message, ToolCall, Transcript, Usage
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.store.journal_entry import (
-    SHORT_MESSAGE,
-    SHORT_RATIONALE,
-    SHORT_TRACEBACK,
-    JournalEntry,
-)
+from pytest_agenteval.store.journal_entry import SHORT_MESSAGE, SHORT_RATIONALE, SHORT_TRACEBACK, JournalEntry
 from pytest_agenteval.store.record_files import (
     VERSION,
     Line,

@@ -221,8 +221,7 @@ class Suite(TwoSpellings, frozen=True, kw_only=True):
         expects("the name of a registered agent, or a map with one of call, command, cli and http"),
     ] = None
     model: Annotated[
-        ModelNameBesideOthers | None,
-        expects("the name of a model, or own: the agent chooses it"),
+        ModelNameBesideOthers | None, expects("the name of a model, or own: the agent chooses it")
     ] = None
     env: Annotated[Mapping[str, str], expects("a map of environment variables for a command")] = NOTHING
     env_pass: Annotated[
@@ -240,8 +239,7 @@ class Suite(TwoSpellings, frozen=True, kw_only=True):
         NOTHING_PROMOTED
     )
     acts: Annotated[
-        Acts,
-        expects("a map of `files` and `tools`: changing or calling one counts as acting"),
+        Acts, expects("a map of `files` and `tools`: changing or calling one counts as acting")
     ] = NOTHING_ACTS
     gate: Annotated[Gate, expects("a map: what a run must reach; else pytest's exit status is 1")] = NO_GATE
     defaults: Annotated[SuiteDefaults, expects("a map: defaults of its tasks")] = SuiteDefaults()

@@ -142,8 +142,7 @@ class ServedTools(Spec, frozen=True, kw_only=True):
         expects("letters, digits, _ and -, put before the name of each tool"),
     ] = ""
     share: Annotated[
-        Literal["trial", "session"],
-        expects("trial: one server per trial; session: one per process"),
+        Literal["trial", "session"], expects("trial: one server per trial; session: one per process")
     ] = "trial"
     seconds: Annotated[Positive, expects("a number of seconds above 0: how long a call may take")] = 60.0
 
@@ -161,8 +160,7 @@ class AgentForm(Spec, frozen=True, kw_only=True, rename={"shape": "as"}):
     http: Annotated[Named | None, expects("the address of an endpoint: http://...")] = None
     name: Annotated[Named | None, expects("a text: what reports call the agent")] = None
     loop: Annotated[
-        Literal["own", "shared"],
-        expects("own or shared: an event loop per trial, or one for all"),
+        Literal["own", "shared"], expects("own or shared: an event loop per trial, or one for all")
     ] = "own"
     args: Annotated[
         Mapping[str, str] | tuple[Named, ...],

@@ -283,10 +283,7 @@ class Workspace:
 
 
 def build(
-    layers: Sequence[Path],
-    parent: Path | None,
-    texts: Mapping[str, str] = NOTHING,
-    root: Path | None = None,
+    layers: Sequence[Path], parent: Path | None, texts: Mapping[str, str] = NOTHING, root: Path | None = None
 ) -> Path:
     """Make a new folder from layers and texts; raises FixtureBroken when one cannot be copied or written.
 

@@ -197,10 +197,7 @@ def _is_pattern(value: Any) -> bool:
 
 
 _Rule: TypeAlias = "tuple[str, Callable[[Any], bool]]"
-_NUMBER: _Rule = (
-    "a number",
-    lambda value: isinstance(value, int | float) and not isinstance(value, bool),
-)
+_NUMBER: _Rule = ("a number", lambda value: isinstance(value, int | float) and not isinstance(value, bool))
 _COUNT: _Rule = (
     "a whole number, 0 or more",
     lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 0,

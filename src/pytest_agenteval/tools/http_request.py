@@ -21,12 +21,7 @@ from pytest_agenteval.cassettes.interaction import UNREACHABLE, Request, Respons
 from pytest_agenteval.processes.threads import close_at_end
 from pytest_agenteval.text.json_values import ABSENT, compact_json, loose_path, text_digest, value_at
 from pytest_agenteval.text.secret_forms import MARK
-from pytest_agenteval.tools.http_declaration import (
-    Chosen,
-    ProviderSpec,
-    RequestSpec,
-    TokenSpec,
-)
+from pytest_agenteval.tools.http_declaration import Chosen, ProviderSpec, RequestSpec, TokenSpec
 from pytest_agenteval.tools.request_values import (
     Args,
     SecretLookup,

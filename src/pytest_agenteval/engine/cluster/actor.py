@@ -19,12 +19,7 @@ from msgspec.structs import replace
 from pytest_agenteval import __version__
 from pytest_agenteval.chat.rate_shares import LimiterReport, RateShare
 from pytest_agenteval.engine.calibration_run import calibration_cassettes
-from pytest_agenteval.engine.cluster.transfer import (
-    PathMapping,
-    make_folder,
-    pack_workspace,
-    unpack_project,
-)
+from pytest_agenteval.engine.cluster.transfer import PathMapping, make_folder, pack_workspace, unpack_project
 from pytest_agenteval.engine.executor import (
     CalibrationRequest,
     ExecutorBroken,

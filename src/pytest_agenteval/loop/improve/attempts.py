@@ -13,11 +13,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from pytest_agenteval.loop.feedback.trial_selection import worst_first
-from pytest_agenteval.loop.improve.acceptance import (
-    confirm,
-    focus_change,
-    repetitions_to_confirm,
-)
+from pytest_agenteval.loop.improve.acceptance import confirm, focus_change, repetitions_to_confirm
 from pytest_agenteval.loop.improve.paired_runs import (
     PairedRuns,
     RunFailed,
@@ -238,11 +234,7 @@ class Attempts:
         return start
 
     def pair(
-        self,
-        tasks: TreeSuite,
-        commits: tuple[str, str],
-        trees: tuple[Path, Path],
-        order: RunOrder,
+        self, tasks: TreeSuite, commits: tuple[str, str], trees: tuple[Path, Path], order: RunOrder
     ) -> tuple[PairedRuns, TriedPair]:
         """Try old and new, of which nothing is decided yet; raises RunFailed where pytest could not run.
 

@@ -122,9 +122,7 @@ _SIDE = object_schema(
 
 
 _WORST = object_schema(
-    {"side": COUNT, "trial": TEXT, "score": _OPTIONAL_NUMBER},
-    {},
-    "its side, by its place in `sides`",
+    {"side": COUNT, "trial": TEXT, "score": _OPTIONAL_NUMBER}, {}, "its side, by its place in `sides`"
 )
 _CAUSE = object_schema(
     {"words": {**TEXT, "description": "all of it in one line"}, "kind": {"enum": ["missed", "errored"]}}

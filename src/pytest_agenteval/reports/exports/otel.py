@@ -85,10 +85,7 @@ def _chat_content(transcript: Transcript, reply: int, ask: Ask) -> dict[str, str
     output = _message(reply_message)
     if ask.reasoning:
         output["parts"].insert(0, {"type": "reasoning", "content": ask.reasoning})
-    return {
-        INPUT_MESSAGES: _messages_json(map(_message, history)),
-        OUTPUT_MESSAGES: _messages_json([output]),
-    }
+    return {INPUT_MESSAGES: _messages_json(map(_message, history)), OUTPUT_MESSAGES: _messages_json([output])}
 
 
 def _trial_content(trial: Trial) -> dict[str, str]:

@@ -20,15 +20,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agenteval.processes.files import replacing
 from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.reports.report_source import ReportSource
-from pytest_agenteval.store.rows import (
-    ROW_KINDS,
-    Column,
-    Row,
-    RowContext,
-    RowKind,
-    arrow_rows,
-    row_kind,
-)
+from pytest_agenteval.store.rows import ROW_KINDS, Column, Row, RowContext, RowKind, arrow_rows, row_kind
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.errors import UsageMistake, writing
 from pytest_agenteval.text.formatting import NOT_KNOWN, StyledLine, cell_width, cut, one_line, pad, pluralize

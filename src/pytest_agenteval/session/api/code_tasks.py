@@ -204,11 +204,7 @@ class _ChangedTasks(Planner):
     """Plans tasks of files with the agent of ``acting`` and the settings of a call."""
 
     def __init__(
-        self,
-        registry: Registry,
-        root: Path,
-        acting: suite_spec.Suite | None,
-        settings: Mapping[str, Any],
+        self, registry: Registry, root: Path, acting: suite_spec.Suite | None, settings: Mapping[str, Any]
     ) -> None:
         super().__init__(registry, root)
         self._acting, self._changed = acting, settings

@@ -25,12 +25,7 @@ from pytest_agenteval.records.plan import NO_PRICES, OWN_MODEL, Allowance, Price
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.transcript import CHANGED_PROMPT, Ask, Message, ToolCall, Transcript, Usage
 from pytest_agenteval.records.trial import TapeCounts
-from pytest_agenteval.session.api.running import (
-    is_in_pytest,
-    mode_of,
-    script_command,
-    script_environment,
-)
+from pytest_agenteval.session.api.running import is_in_pytest, mode_of, script_command, script_environment
 from pytest_agenteval.text.errors import CassetteMiss, UsageMistake, key_hint
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 from pytest_agenteval.tools.tool_tape import ToolTape

@@ -36,12 +36,7 @@ from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.registry.installed import installed_registry
 from pytest_agenteval.registry.registration import get_registry, load_registry, open_configs
 from pytest_agenteval.registry.registry import Registry
-from pytest_agenteval.session.api.code_tasks import (
-    TaskReference,
-    plan_task,
-    read_task,
-    task_file,
-)
+from pytest_agenteval.session.api.code_tasks import TaskReference, plan_task, read_task, task_file
 from pytest_agenteval.session.api.suite import AgentReference, CodePlace, GraderReference, calling_place
 from pytest_agenteval.session.planning.parametrization import judges_named
 from pytest_agenteval.session.planning.planner import Planner

@@ -8,13 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pytest_agenteval import (
-    ImportedRun,
-    Registry,
-    UsageMistake,
-    add_common_arguments,
-    replace_imported_runs,
-)
+from pytest_agenteval import ImportedRun, Registry, UsageMistake, add_common_arguments, replace_imported_runs
 from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import (
     Cache,
     Clone,
