@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval import ChatMessage, Move, ToolSpec
-from pytest_agenteval.chat.offline.rules import InvalidMove, RulesChat
+from pytest_agenteval.chat.offline.rules import InvalidMove, RulesChat, call_likeliest_tool
 from tests.suites import run, suite, task, write
 
 pytest_plugins = ["pytester"]
@@ -60,6 +60,17 @@ def test_without_a_player_it_speaks_the_language_of_the_question(
         reply = asyncio.run(chat.ask([asked, *heard], tools=TOOLS))
 
         assert reply.text == said
+
+
+def test_what_stands_in_quotes_is_what_a_tool_is_asked_for() -> None:
+    """A title in quotes goes to the tool as it is, and not the words around it."""
+    query = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
+    message: ChatMessage = {"role": "user", "content": "Please search books for 'The Old Mill' now."}
+
+    move = call_likeliest_tool([message], [ToolSpec("search_books", "Searches books.", query)])
+
+    assert move is not None
+    assert [(tool, dict(args)) for tool, args in move.calls] == [("search_books", {"query": "The Old Mill"})]
 
 
 @pytest.mark.parametrize(("move", "found"), [("27 knots", "'27 knots'"), ("", "''"), (0, "0")])
