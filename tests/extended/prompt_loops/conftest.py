@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.extended.prompt_loops.pkm_project import pkm
 from tests.loop.prompt_projects import bakery, everything_of_the_user
 
 
@@ -18,8 +17,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     makers = {
         "bakery": lambda root: bakery(root),
         "bakery with own files": lambda root: bakery(root, own_files=True),
-        "pkm": lambda root: pkm(root),
-        "pkm with own files": lambda root: pkm(root, own_files=True),
     }
     projects: dict[str, Path] = {}
 

@@ -62,7 +62,10 @@ def test_a_rule_that_holds_is_confirmed(project: Project, name: str) -> None:
 
 
 def test_the_log_says_what_the_journals_say(project: Project) -> None:
-    """Trials and tokens of every step, the start's score, and both held-out tests, all counted once more."""
+    """Trials and tokens of every step, the start's score, and both held-out tests, all counted once more.
+
+    What a round kept is the old side of the next, and one commit of the branch.
+    """
     root = project("bakery")
     done = improved(root, coding_agent("add", PROMPT, RYE, PRICES), "--focus", "thanks")
     assert done.decisions == ["kept for now", "kept for now"], done
@@ -79,6 +82,9 @@ def test_the_log_says_what_the_journals_say(project: Project) -> None:
         old, new = sides(root, step)
         assert abs(mean_of(old, "prices", "thanks") - step["focus_old"]) < 1e-9
         assert abs(mean_of(new, "prices", "thanks") - step["focus_new"]) < 1e-9
+    (_, first), (second, _) = (sides(root, each["dev"]) for each in done.log["rounds"])
+    assert first == second
+    assert len(git(root, "log", "--format=%H", f"main..{done.log['branch']}").split()) == 2
     old, new = sides(root, held_out["tried"])
     whole, focus = held_out["confirmation"]["tests"]
     assert abs(whole["p"] - p_of_signs(old, new)) < 1e-9
