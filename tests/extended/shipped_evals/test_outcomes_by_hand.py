@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,21 @@ import pytest
 
 from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.trial import Trial
-from tests.extended.shipped_evals.spoiling import FACT_MARK, Spoilt, acted_out, call, fact_of, tasks
+from tests.extended.shipped_evals.acting_out import (
+    FACT_MARK,
+    Acted,
+    Turns,
+    acted_out,
+    call,
+    calls,
+    fact_of,
+    new_text,
+    tasks,
+    turns_of,
+)
 from tests.yaml_files import read_yaml
 
+RIGHT = read_yaml(Path(__file__).parent / "right_answers.yaml")
 BY_HAND = read_yaml(Path(__file__).parent / "outcomes_by_hand.yaml")
 ANY_INSIGHT = "A thought that ties this to what stood there before."
 
@@ -54,7 +66,7 @@ def left_behind() -> list[tuple[Mapping[str, Any], Trial]]:
     """Act out every outcome."""
     by_id = {task.id: task for suite in ("card", "pkm") for task in tasks(suite)}
     acted = [
-        Spoilt(task, [{"calls": [tool_call]} for tool_call in _calls(outcome, task)])
+        Acted(task, [{"calls": [tool_call]} for tool_call in _calls(outcome, task)])
         for outcome in BY_HAND
         for task in [by_id[outcome["task"]]]
     ]
@@ -79,3 +91,54 @@ def test_outcomes_are_what_people_say_they_are(left_behind: list[tuple[Mapping[s
 
 def _why(trial: Trial) -> list[str]:
     return [f"{grade.grader}: {grade.rationale}" for grade in trial.grades if grade.passed is False]
+
+
+def _other_notes(task: PlannedTask, texts: Sequence[str]) -> Turns:
+    turns, left = turns_of(task), iter(texts)
+    mark = FACT_MARK.format(fact_of(task))
+    for tool_call in calls(turns, "Edit", "Write"):
+        text = next(left).replace("@", mark) if mark in new_text(tool_call) else ""
+        if not text:
+            # A second place in the same file, which no entry needs.
+            tool_call["tool"], tool_call["args"] = "Read", {"file_path": tool_call["args"]["file_path"]}
+        elif tool_call["tool"] == "Write":
+            tool_call["args"]["content"] = text
+        else:
+            old = tool_call["args"]["old_string"]
+            whole = old.strip() in text
+            tool_call["args"]["new_string"] = (
+                text if whole else old + ("" if old.endswith("\n") else "\n") + text
+            )
+    assert not [*left]
+    return turns
+
+
+@pytest.fixture(scope="module")
+def right() -> list[tuple[str, Trial]]:
+    """Act out right answers that no reference gives."""
+    by_id = {task.id: task for suite in ("card", "pkm") for task in tasks(suite)}
+    acted = []
+    for outcome in RIGHT["notes"]:
+        task = by_id[f"pkm_{outcome['task']}"]
+        acted.append(Acted(task, _other_notes(task, outcome["texts"])))
+    for outcome in RIGHT["cards"]:
+        task = by_id[f"card_{outcome['task']}"]
+        turns = turns_of(task)
+        next(calls(turns, "save_timeline_card"))["args"].update(
+            title=outcome["title"], ui_configs=outcome["templates"]
+        )
+        acted.append(Acted(task, turns))
+    return [(outcome.task.id, trial) for outcome, trial in zip(acted, acted_out(acted), strict=True)]
+
+
+def test_right_answers_in_other_words_pass(right: list[tuple[str, Trial]]) -> None:
+    """Other words, spellings of dates and numbers, orders and forms: what is right is not taken for wrong."""
+    wrong = {
+        id: [f"{grade.grader}: {grade.rationale}" for grade in trial.grades if grade.passed is False]
+        or [trial.ending, trial.message]
+        for id, trial in right
+        if trial.ending != "passed"
+    }
+
+    assert len(right) >= 50
+    assert wrong == {}
