@@ -1,10 +1,11 @@
-"""A rate limiter lets requests through in turn, on whatever loop they are."""
+"""Requests get their places in turn, on whatever loop they are: of a rate limiter, or of a semaphore."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from pytest_agenteval.chat.rate_limiter import (
     RateLimiters,
 )
 from pytest_agenteval.chat.rate_shares import LimiterReport, ModelFailure, RateLimits, RateShare
+from pytest_agenteval.records.limits import CrossLoopSemaphore
 from pytest_agenteval.text.errors import ProviderDown
 
 
@@ -24,9 +26,30 @@ def limiter(at_once: int, **limits: float) -> RateLimiter:
     return RateLimiters().limiter("m", "m", RateLimits(at_once, at_once, **limits))
 
 
-def test_no_more_are_under_way_than_there_are_places_whichever_loop_they_come_from() -> None:
+class Semaphore:
+    """Places of a semaphore, entered and left as those of a rate limiter."""
+
+    def __init__(self, places: int) -> None:
+        self._semaphore = CrossLoopSemaphore(places)
+
+    async def enter(self) -> bool:
+        """Wait for a place."""
+        await self._semaphore.__aenter__()
+        return True
+
+    def reply(self, turn: bool) -> None:
+        """Give the place back; leaving waits for nothing."""
+        with pytest.raises(StopIteration):
+            self._semaphore.__aexit__(None, None, None).send(None)
+
+
+in_turn = pytest.mark.parametrize("kind", [limiter, Semaphore])
+
+
+@in_turn
+def test_no_more_are_under_way_than_there_are_places_whichever_loop_they_come_from(kind: Any) -> None:
     """Eight loops with ten requests each share three places, and all come to an end."""
-    places, lock = limiter(3), threading.Lock()
+    places, lock = kind(3), threading.Lock()
     there, most, done = 0, 0, 0
 
     async def ask() -> None:
@@ -51,10 +74,11 @@ def test_no_more_are_under_way_than_there_are_places_whichever_loop_they_come_fr
     assert (most, done) == (3, 80)
 
 
+@in_turn
 @pytest.mark.parametrize("given_first", [True, False])
-def test_who_gives_up_leaves_the_place_to_the_next(given_first: bool) -> None:
+def test_who_gives_up_leaves_the_place_to_the_next(kind: Any, given_first: bool) -> None:
     """Also when the place was just given to who gives up."""
-    places = limiter(1)
+    places = kind(1)
 
     async def given_up() -> bool:
         turn = await places.enter()
