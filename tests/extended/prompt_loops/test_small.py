@@ -48,9 +48,9 @@ def improved(root: Path, command: str, *arguments: str, **more: Any) -> Improved
 
 @pytest.mark.parametrize("name", ["bakery", "bakery with own files"])
 def test_a_rule_that_holds_is_confirmed(project: Project, name: str) -> None:
-    """Whether the agent asks for its prompt by name or reads a file of its own."""
+    """Feedback tells of the focus, whether the agent asks for its prompt by name or reads its own file."""
     root = project(name)
-    done = improved(root, coding_agent("add", PROMPT, PRICES))
+    done = improved(root, coding_agent("read", PROMPT, "prices", PRICES))
     assert done.status == 0, done
     tried = done.log["rounds"][0]["dev"]
     assert tried["in_one_run"] is (name == "bakery")
