@@ -6,10 +6,10 @@ import os
 import signal
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.engine.test_process_executor import comparable_records
 from tests.extended.ray.projects import (
     CONFTEST,
     SUITE,
@@ -28,23 +28,6 @@ from tests.loopback.model_server import ModelServer, ReplyPlan
 pytest.importorskip("ray", reason="needs Ray: pip install -e '.[ray]'")
 
 RAY = "--agent-executor=ray:2"
-
-
-def comparable_records(root: Path) -> dict[str, Any]:
-    """Give what does not depend on where and when a trial was carried out."""
-    return {
-        name: (
-            trial.ending,
-            trial.score,
-            trial.grades,
-            trial.outcome,
-            trial.output,
-            trial.digests,
-            trial.tool_tape,
-            [(call.tool, call.args, call.result) for call in trial.transcript.calls],
-        )
-        for name, trial in trials(root).items()
-    }
 
 
 def tapes(root: Path) -> dict[str, str]:

@@ -105,23 +105,6 @@ def test_five_equal_calls_end_a_run(layer: Path) -> None:
     assert answer.state["is_complete"]
 
 
-def test_equal_calls_are_counted_within_a_reply(layer: Path) -> None:
-    """Five equal calls in one reply are five equal calls."""
-    chat, ctx = staged(layer, [TAGS] * 5)
-    act(CardAgent(retries=0), INPUT, ctx)
-
-    assert len(chat.heard) == 1
-
-
-def test_a_different_call_between_starts_the_count_anew(layer: Path) -> None:
-    """Four equal calls, another, and four more do not end a run."""
-    refused = (SAVE, {"title": ""})
-    chat, ctx = staged(layer, *[[TAGS]] * 4, [refused], *[[TAGS]] * 4, [GOOD])
-    act(CardAgent(retries=0), INPUT, ctx)
-
-    assert len(chat.heard) == 10
-
-
 def test_a_run_is_at_most_so_many_asks(layer: Path) -> None:
     """A run without end is cut off after ``most_asks`` replies, in each of the runs."""
     turns: list[Turn] = [[(SAVE, {"title": "", "n": number})] for number in range(50)]
