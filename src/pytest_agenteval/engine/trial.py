@@ -40,6 +40,7 @@ from pytest_agenteval.engine.trial_resources import (
     cassette_files,
     chat_cassette_file,
     judge_role,
+    load_bridge,
     open_chat,
     open_judge_chat,
     open_model_traffic,
@@ -309,6 +310,7 @@ class _TrialRun:
             self._set_up(box)
         finally:
             self.context.time.hold_up(monotonic() - began)
+        await load_bridge(self.plan, self.context, self.recorder)
         # The end is looked at inside: meanwhile, nothing that the agent has left running can send requests.
         with requests.answering() as scope:
             try:

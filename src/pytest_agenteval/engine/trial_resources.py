@@ -185,8 +185,7 @@ def _model_bridge(
     plan: Plan, context: WorkerContext, budget: Budget, recorder: Recorder, loop: asyncio.AbstractEventLoop
 ) -> ModelBridge | None:
     """Return what has the run's model answer the agent's own requests; None where it does not."""
-    names_model = not plan.model.offline and plan.model.id != OWN_MODEL
-    if not (names_model and is_bridged(plan.task.form, context.registry.agent_factory(plan.task.agent))):
+    if not _answers_requests(plan, context):
         return None
     from pytest_agenteval.chat.bridge.model_bridge import ModelBridge
 
@@ -200,6 +199,23 @@ def _model_bridge(
     return ModelBridge(
         live_chat(plan.model, plan, context, budget, recorder), plan.model, loop, note_left_out
     )
+
+
+def _answers_requests(plan: Plan, context: WorkerContext) -> bool:
+    names_model = not plan.model.offline and plan.model.id != OWN_MODEL
+    return names_model and is_bridged(plan.task.form, context.registry.agent_factory(plan.task.agent))
+
+
+async def load_bridge(plan: Plan, context: WorkerContext, recorder: Recorder) -> None:
+    """Import what the chat of the run's model needs, if that answers the agent's own requests.
+
+    An agent's thread may import the same libraries at its first request, and one package that two threads
+    import may be seen half imported.
+    """
+    is_http = provider_of(plan.model.id) not in ("hf", "vllm")
+    if is_http and plan.conditions.record_chat != "none" and _answers_requests(plan, context):
+        chat = _provider_chat(plan.model, context, recorder, "")
+        await chat.prepare([{"role": "user", "content": "."}])
 
 
 def refused_request(whose: str, record_command: str, live_command: str) -> str:
