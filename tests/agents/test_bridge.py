@@ -87,6 +87,17 @@ def prefilling(question):
         return "-7 degrees"
 
 
+def shortening(question):
+    try:
+        return chat(question * 1000)
+    except OSError:
+        return chat(question + " result")
+
+
+def embedding(question):
+    urlopen(Request("https://api.openai.com/v1/embeddings", b'{"model": "e", "input": "x"}'))
+
+
 def searching(question):
     return chat(question, web_search_options={"search_context_size": "low"})
 
@@ -104,7 +115,15 @@ if __name__ == "__main__":
     import sys
 
     task = json.loads(sys.stdin.readline())
-    text = chat(task["input"]["content"], os.environ["OPENAI_BASE_URL"])
+    base, question = os.environ["OPENAI_BASE_URL"], task["input"]["content"]
+    if "impatient" in sys.argv:
+        question = "slow result"
+        body = {"model": "gpt-x", "messages": [{"role": "user", "content": question}]}
+        try:
+            urlopen(Request(base + "/chat/completions", json.dumps(body).encode()), timeout=1)
+        except OSError:
+            pass
+    text = chat(question, base)
     print(json.dumps({"type": "answer", "text": text}))
 """
 FORMS = {
@@ -114,6 +133,9 @@ FORMS = {
     "program": "{command: [python3, bot.py]}",
     "by_id": "{call: bot:by_id}",
     "prefilling": "{call: bot:prefilling}",
+    "shortening": "{call: bot:shortening}",
+    "embedding": "{call: bot:embedding}",
+    "impatient": "{command: [python3, bot.py, impatient]}",
     "searching": "{call: bot:searching}",
     "thinking": "{call: bot:thinking}",
     "endless": "{call: bot:endless}",
@@ -240,6 +262,40 @@ def test_the_beginning_of_a_reply_is_not_passed_on(
     monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
     run(pytester, "evals", "--agent-model=openai/gpt-4.1").assert_outcomes(errors=1)
     assert "the beginning of a reply" in latest_trials(pytester.path)["prefilling"].message
+
+
+class _Slow:
+    """Refuses long prompts, and lets the first slow one wait."""
+
+    def __init__(self) -> None:
+        self.slow = 0
+
+    def reply(self, body: dict[str, Any], number: int) -> ReplyPlan:
+        words = json.dumps(body["messages"])
+        if len(words) > 1000:
+            return ReplyPlan(status=400, text="prompt is too long")
+        self.slow += "slow" in words
+        return ReplyPlan(text="-7 degrees", hang_s=20 if "slow" in words and self.slow == 1 else 0)
+
+
+def test_an_agent_handles_failures_as_with_a_model_of_its_own(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A refused ask that is answered later breaks nothing, and one that was given up is not waited for.
+
+    The name of a model allows its asks, and nothing else that agents send to providers.
+    """
+    _write(pytester, "shortening", "impatient", "embedding")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-loopback")
+    with ModelServer(_Slow().reply) as server:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.anthropic_base)
+        run(pytester, "evals", CLAUDE).assert_outcomes(passed=2, errors=1)
+    trials = latest_trials(pytester.path)
+    assert (trials["shortening"].usage.asks, trials["shortening"].usage.attempts) == (1, 2)
+    impatient = trials["impatient"]
+    assert (impatient.usage.asks, impatient.usage.known_tokens) == (1, 15)
+    assert 1 <= impatient.seconds - impatient.uncharged_seconds < 10
+    assert (trials["embedding"].cause, trials["embedding"].usage.asks) == ("not_allowed", 0)
 
 
 def test_a_provider_that_stays_down_breaks_the_trial(

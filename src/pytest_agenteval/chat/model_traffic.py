@@ -5,6 +5,7 @@ Requests come from a patched client or from a server on loopback; this module tr
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from pytest_agenteval.cassettes.http.scope import (
     BROKE_OFF,
     GIVEN_UP,
     NotRecorded,
+    answering,
     for_this_thread,
     is_loopback,
 )
@@ -32,7 +34,7 @@ from pytest_agenteval.cassettes.wire.traffic import (
     UnreadableTraffic,
 )
 from pytest_agenteval.chat.bridge.client_ask import NotExpressible
-from pytest_agenteval.chat.bridge.model_bridge import AnsweredBy, ModelBridge
+from pytest_agenteval.chat.bridge.model_bridge import AnsweredBy, ModelBridge, status_of
 from pytest_agenteval.chat.model_prices import with_price
 from pytest_agenteval.chat.model_tape import ModelTape, identity_of
 from pytest_agenteval.records.limits import Budget, TimeSpan
@@ -41,6 +43,7 @@ from pytest_agenteval.records.replies import INCOMPLETE, UNKNOWN
 from pytest_agenteval.records.tool_spec import shown_value
 from pytest_agenteval.records.transcript import (
     CHANGED_PROMPT,
+    LEFT_OUT,
     UNREAD_REPLY,
     UNREAD_REQUEST,
     UNREAD_USAGE,
@@ -58,6 +61,8 @@ from pytest_agenteval.text.errors import (
     TrialBroken,
 )
 
+# Requests for pictures and sounds, which no chat answers.
+_MAKES_MEDIA = re.compile(r"/(?:images|audio|videos)/")
 # Kinds of events: an attempt that failed, and a reply that the agent closed before its end.
 FAILED_REQUEST, CUT_REPLY = "model_request_failed", "cut_reply"
 
@@ -104,9 +109,10 @@ class ModelTraffic:
     ``tape`` replays and records them, and is None where chats are not recorded. ``sends`` is True if a
     request that is not replayed may be sent; else it is refused with the message ``refusal``. With
     ``loopback``, a request to this machine is sent too where chats are not recorded. Every request to
-    ``model_hosts`` counts as a model's. The budget is checked before each request: one beyond it ends the
-    agent. ``prompts`` are replaced in requests of an agent that reads them by itself. With a
-    ``bridge``, another model answers each ask in place of its own.
+    ``model_hosts`` counts as a model's. ``sends_others`` is for requests that are no asks. The budget is
+    checked before each request: one beyond it ends the agent. ``prompts`` are replaced in requests of an
+    agent that reads them by itself. With a ``bridge``, another model answers each ask in place of its
+    own.
     """
 
     def __init__(
@@ -116,6 +122,7 @@ class ModelTraffic:
         tape: ModelTape | None,
         *,
         sends: bool,
+        sends_others: bool | None = None,
         refusal: str,
         loopback: bool = False,
         prompts: PromptReplacement | None = None,
@@ -125,6 +132,7 @@ class ModelTraffic:
         self._recorder, self._budget, self._tape, self._bridge = recorder, budget, tape, bridge
         self._sends, self._refusal, self._model_hosts = sends, refusal, tuple(model_hosts)
         self._loopback, self._prompts = loopback, prompts
+        self._sends_others = sends if sends_others is None else sends_others
         self._lock = threading.RLock()
         self._under_way: dict[int, _Exchange] = {}
         self._classified = threading.local()
@@ -133,6 +141,7 @@ class ModelTraffic:
         self._unread: set[tuple[str, str, Body]] = set()
         self._items: dict[str, Mapping[str, Any]] = {}
         self._failures: list[_Outcome] = []
+        self._left_out: set[str] = set()
         self._answered: list[_Outcome] = []
         self._failed_at = 0.0
         self._failed_in_a_row = 0
@@ -144,8 +153,9 @@ class ModelTraffic:
     def sends(self) -> bool:
         return self._sends if self._tape is None else self._tape.recording
 
-    def _may_send(self, request: Request) -> bool:
-        return self.sends or (self._loopback and self._tape is None and is_loopback(request.uri))
+    def _may_send(self, request: Request, *, ask: bool = True) -> bool:
+        sends = self.sends if ask or self._tape is not None else self._sends_others
+        return sends or (self._loopback and self._tape is None and is_loopback(request.uri))
 
     def claims(self, request: Request) -> bool:
         """Whether a request asks a model, or requests something else from a model's server."""
@@ -202,14 +212,13 @@ class ModelTraffic:
         if classified.kind == "unread":
             self._note_unread_as(request, "of no known format")
         response = None if self._tape is None else self._tape.find_other(request)
-        if response is None and not self._may_send(request):
+        is_foreign = response is None and self._bridge is not None and classified.kind != "auxiliary"
+        if is_foreign and not _MAKES_MEDIA.search(_place(request)):
+            text = "a request in no known format cannot be answered by another model"
+            return self._break(NotExpressible(f"{_place(request)}: {text}"), classified.format)
+        if response is None and not self._may_send(request, ask=False):
             raise self._refuse(request)
         if classified.kind != "auxiliary":  # it may be an ask
-            if response is None and self._bridge is not None:
-                unread = (
-                    f"{_place(request)}: a request in no known format cannot be answered by another model"
-                )
-                return self._break(NotExpressible(unread), classified.format)
             self._recorder.add_usage(UNREAD_USAGE, is_paid=response is None)
         return response
 
@@ -226,6 +235,11 @@ class ModelTraffic:
         exchange.span.kind, format = "waiting", exchange.ask.format
         try:
             bridged = self._bridge.answer(request, exchange.ask, self._items)
+        # The agent may handle it, as it may handle a failure of its own provider.
+        except ProviderDown as down:
+            response = error_response(format, status_of(down), down.cause, str(down))
+            self._fail_as(request, response, down)
+            return response
         # Also a mistake of ours: raised here it would reach the client as a failure of its provider's.
         except Exception as broken:
             if self._under_way.pop(id(request), None) is not None:
@@ -233,12 +247,26 @@ class ModelTraffic:
                 exchange.span.end()
             return self._break(broken, format)
         if bridged is None or id(request) not in self._under_way:
-            return error_response(format, 400, "trial_ended", GIVEN_UP)
+            answering()  # raises what ends a thread whose trial has ended
+            self.cut(request, Response(0, GIVEN_UP))
+            return error_response(format, 400, "given_up", GIVEN_UP)
         if bridged.seconds is not None:  # without queues, waits and failed attempts
             started = self._recorder.at() - bridged.seconds
             self._under_way[id(request)] = exchange._replace(started=started)
         self.record(request, bridged.response, bridged.first_token_s)
         return bridged.response
+
+    def _fail_as(self, request: Request, response: Response, down: ProviderDown) -> None:
+        """Note that the run's model failed in every attempt, and record the client's response."""
+        exchange = self._under_way.pop(id(request), None)
+        if exchange is None:
+            return
+        passing = _is_passing(response)
+        self._fail(exchange, str(down), passing=passing)
+        if passing:
+            self._keep_failure(exchange, request, response)
+        elif self._tape is not None and self._tape.recording:
+            self._tape.record(request, response)
 
     def _break(self, broken: Exception, format: str) -> Response:
         """Break the trial; give an error that the client does not answer with another attempt."""
@@ -418,6 +446,9 @@ class ModelTraffic:
             return False
         if (by := AnsweredBy.of(response)) is not None:
             model, usage = by.model, by.usage
+            for name in {*by.left_out} - self._left_out:
+                self._left_out.add(name)
+                self._recorder.event(LEFT_OUT, name)
             reply = replace(reply, reasoning=by.reasoning)
         else:
             model, prices = reply.model or ask.model, self._recorder.prices
@@ -500,9 +531,15 @@ class ModelTraffic:
             # Only ten in a row: else an agent could ask for ever.
             if forgiven and self._failed_in_a_row <= 10:
                 exchange.span.kind = "uncharged"
+            elif exchange.span.kind == "waiting":
+                exchange.span.kind = "charged"
             exchange.span.end()
-            self._recorder.add_usage(Usage(attempts=1))
             place = _place(exchange.request)
+            # The chat of a model that answers in place of another counts its attempts itself.
+            if self._bridge is None:
+                self._recorder.add_usage(Usage(attempts=1))
+            else:
+                place = f"{self._bridge.name} in place of {place}"
             down = ProviderDown(f"{place}: {why}")
             failed = _Outcome(exchange.ask, exchange.started, ended, down, given_up=not forgiven)
             if not passing:  # the provider has answered this conversation

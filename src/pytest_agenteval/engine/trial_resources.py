@@ -6,7 +6,7 @@ import asyncio
 import re
 import shlex
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import OWN_MODEL, Allowance, Model, Plan, RecordMode
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.records.transcript import JUDGE_ASK, LEFT_OUT, USER_ASK, unanswered_usage
+from pytest_agenteval.records.transcript import JUDGE_ASK, USER_ASK, unanswered_usage
 from pytest_agenteval.tools.toolbox import ToolBox
 
 if TYPE_CHECKING:
@@ -168,16 +168,19 @@ def open_model_traffic(
     refusal = refused_request("the agent's", once, live)
     sends = plan.asks_own_models
     loopback = plan.conditions.loopback
+    bridge = _model_bridge(plan, context, budget, recorder, loop)
     return ModelTraffic(
         recorder,
         budget,
         tape,
         sends=sends,
+        # A named model answers asks, and nothing else that its provider offers.
+        sends_others=plan.live if bridge is not None else None,
         loopback=loopback,
         refusal=refusal,
         prompts=prompts,
         model_hosts=hosts,
-        bridge=_model_bridge(plan, context, budget, recorder, loop),
+        bridge=bridge,
     )
 
 
@@ -189,16 +192,7 @@ def _model_bridge(
         return None
     from pytest_agenteval.chat.bridge.model_bridge import ModelBridge
 
-    noted: set[str] = set()
-
-    def note_left_out(names: Sequence[str]) -> None:
-        for name in sorted({*names} - noted):
-            noted.add(name)
-            recorder.event(LEFT_OUT, name)
-
-    return ModelBridge(
-        live_chat(plan.model, plan, context, budget, recorder), plan.model, loop, note_left_out
-    )
+    return ModelBridge(live_chat(plan.model, plan, context, budget, recorder), plan.model, loop)
 
 
 def _answers_requests(plan: Plan, context: WorkerContext) -> bool:

@@ -145,7 +145,7 @@ def _doubtful_events(view: RunView) -> Iterator[TableNote]:
         opened = f"connections that cannot be recorded were opened ({places})"
         yield TableNote(f"{opened}: they fail in a replay", bad=True)
     if others := _event_names(view, OTHER_MODEL):
-        how = "an agent of your own gets the model's name as its parameter `model`"
+        how = "an agent that takes the name, or `via: provider`, decides that; so does an older recording"
         yield TableNote(
             f"agents did not use the named model ({others}); tables show the models that they used; {how}"
         )

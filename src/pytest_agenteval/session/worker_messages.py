@@ -182,7 +182,6 @@ def _agents_without_model(evals: EvalSession) -> Iterator[str]:
     """Name the agents on which ``--agent-model`` has no effect."""
     # A controller that only sums up needs no agent.
     from pytest_agenteval.agents.agent import agent_trait
-    from pytest_agenteval.agents.forms import is_bridged
 
     if not evals.settings.models or evals.stored is not None:
         return
@@ -194,8 +193,8 @@ def _agents_without_model(evals: EvalSession) -> Iterator[str]:
     # Agents that used other models are left out: the tables show which models they used.
     for agent in sorted(forms.keys() - evals.agents_with_other_models):
         factory = evals.registry.agent_factory(agent)
-        if agent_trait(factory, "takes_model") is False and not is_bridged(forms[agent], factory):
-            yield f"--agent-model has no effect on {agent}: give it a parameter `model` (or `model_url`)"
+        if forms[agent].get("http") and agent_trait(factory, "takes_model") is False:
+            yield f"--agent-model has no effect on {agent}: put {{model}} into its `body`"
 
 
 def _suite_hints(config: pytest.Config) -> list[str]:

@@ -32,6 +32,7 @@ from pytest_agenteval.cassettes.http.loopback_address import (
 )
 from pytest_agenteval.cassettes.http.messages import OF_BODY, on_the_wire, recordable_request
 from pytest_agenteval.cassettes.http.scope import (
+    CLIENT_LEFT,
     GIVEN_UP,
     OWN_ADDRESSES,
     NothingSent,
@@ -221,6 +222,7 @@ class LoopbackRequests(BaseHTTPRequestHandler):
     def setup(self) -> None:
         super().setup()
         self._connections = Connections()
+        CLIENT_LEFT.set(lambda: self._is_left)  # in this thread's own context
 
     def finish(self) -> None:
         self._connections.close()

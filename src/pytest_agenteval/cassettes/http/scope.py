@@ -468,6 +468,15 @@ class Sending:
             pass
 
 
+CLIENT_LEFT: ContextVar[Callable[[], bool] | None] = ContextVar("pytest_agenteval_client_left", default=None)
+"""Says, while a request of another program is answered, whether it has closed its connection."""
+
+
+def client_has_left() -> bool:
+    left = CLIENT_LEFT.get()
+    return left is not None and left()
+
+
 def is_loopback(uri: str) -> bool:
     """Whether an address is one of this machine: 127.0.0.0/8, ::1 or localhost."""
     import ipaddress

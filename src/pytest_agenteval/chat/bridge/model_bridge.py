@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
-from pytest_agenteval.cassettes.http.scope import running_loop, untaped
+from pytest_agenteval.cassettes.http.scope import client_has_left, running_loop, untaped
 from pytest_agenteval.cassettes.interaction import Request, Response
 from pytest_agenteval.cassettes.wire.traffic import (
     Json,
@@ -71,6 +71,11 @@ def read_client_request(format: str, body: Json, earlier: Earlier = Earlier()) -
         raise NotExpressible(text) from odd
 
 
+def status_of(down: BaseException) -> int:
+    """Give the status with which a model's provider failed, or that of a gateway that reaches nobody."""
+    return getattr(down.__cause__, "status", None) or 502
+
+
 ANSWERED_BY = "answered_by"
 """The key of a recorded response that names the model that answered in another one's place."""
 
@@ -81,10 +86,12 @@ class AnsweredBy(FrozenValue, frozen=True):
     model: str
     usage: Usage
     reasoning: str = ""
+    left_out: tuple[str, ...] = ()
 
     def as_extra(self) -> dict[str, Any]:
         """Give it as the keys of a response in a cassette."""
         extra = {ANSWERED_BY: self.model, "usage": self.usage.to_json(), "reasoning": self.reasoning}
+        extra["left_out"] = list(self.left_out)
         return {name: value for name, value in extra.items() if value}
 
     @staticmethod
@@ -94,8 +101,13 @@ class AnsweredBy(FrozenValue, frozen=True):
         if ANSWERED_BY not in extra:
             return None
         usage = Usage(**{"asks": 1, "attempts": 1, **as_map(extra.get("usage"))})
-        return AnsweredBy(str(extra[ANSWERED_BY]), credible_usage(usage), str(extra.get("reasoning", "")))
+        left_out = tuple(map(str, extra.get("left_out", ())))
+        reasoning = str(extra.get("reasoning", ""))
+        return AnsweredBy(str(extra[ANSWERED_BY]), credible_usage(usage), reasoning, left_out)
 
+
+LOOK_S = 0.5
+"""Seconds between two looks at whether a program has closed its connection."""
 
 # Models that have no such mode.
 _WITHOUT_JSON_MODE = ("anthropic/", "hf/")
@@ -112,19 +124,10 @@ class BridgedReply(FrozenValue, frozen=True):
 
 
 class ModelBridge:
-    """Answers the asks of one trial's agent with ``model``, by a chat that works on ``loop``.
+    """Answers the asks of one trial's agent with ``model``, by a chat that works on ``loop``."""
 
-    ``note_left_out`` gets the settings of a request that are not passed on.
-    """
-
-    def __init__(
-        self,
-        chat: Chat,
-        model: Model,
-        loop: asyncio.AbstractEventLoop,
-        note_left_out: Callable[[Sequence[str]], None],
-    ) -> None:
-        self._chat, self._model, self._loop, self._note_left_out = chat, model, loop, note_left_out
+    def __init__(self, chat: Chat, model: Model, loop: asyncio.AbstractEventLoop) -> None:
+        self._chat, self._model, self._loop, self.name = chat, model, loop, model.name
         self._conversations: dict[str, Sequence[Message]] = {}
         self._ids: dict[str, str] = {}
         self._waiting: dict[int, Future[Reply]] = {}
@@ -143,8 +146,6 @@ class ModelBridge:
             )
         body = json_object(request.body)
         client_ask = self._for_model(self._read(ask.format, body, items))
-        if client_ask.left_out:
-            self._note_left_out(client_ask.left_out)
         reply = self._wait(request, client_ask)
         if reply is None:
             return None
@@ -154,7 +155,7 @@ class ModelBridge:
         spaces = namespaced_tools(body.get("tools"))
         written = ClientReply(reply, name, id, ask.streamed, counts, request.uri, spaces)
         response = write_client_reply(ask.format, written)
-        by = AnsweredBy(self._model.id, reply.usage, reply.reasoning)
+        by = AnsweredBy(self._model.id, reply.usage, reply.reasoning, tuple(client_ask.left_out))
         whole = Response(200, response.message, response.headers, response.body, by.as_extra())
         return BridgedReply(whole, reply.seconds, reply.first_token_s)
 
@@ -178,6 +179,8 @@ class ModelBridge:
         extra = dict(settings.extra)
         if id.startswith(_WITHOUT_JSON_MODE) and extra.pop("response_format", None):
             left_out.append("response_format")
+        if id.startswith("anthropic/") and settings.seed is not None:
+            left_out.append("seed")
         # Clients fill in the most that their own model writes.
         most = (price_entry(id) or NOTHING).get("max_output_tokens")
         limit = settings.max_tokens
@@ -217,7 +220,14 @@ class ModelBridge:
             future = asyncio.run_coroutine_threadsafe(self._ask(ask), self._loop)
             self._waiting[id(request)] = future
         try:
-            return future.result()
+            while True:
+                try:
+                    return future.result(LOOK_S)
+                except TimeoutError:
+                    # One of the chat's own is another class, and final.
+                    if future.done() or not client_has_left():
+                        continue
+                    future.cancel()
         except CancelledError:
             return None
         finally:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_agenteval.agents.agent import agent_trait
+from pytest_agenteval.agents.forms import is_bridged
 from pytest_agenteval.chat.local.loading import folder_of, loading_of, provider_of
 from pytest_agenteval.chat.models import DIRECT, missing_key, setting_problem
 from pytest_agenteval.engine.executor import checks_argument
 from pytest_agenteval.engine.trial_resources import chat_cassette_file, chat_mode
 from pytest_agenteval.graders.grader import asks_judges
-from pytest_agenteval.records.plan import Model, PlannedTask, Variant
+from pytest_agenteval.records.plan import OWN_MODEL, Model, PlannedTask, Variant
 from pytest_agenteval.registry.registration import get_registry
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.session.planning.parametrization import CaseFactory, PlannedItem
@@ -273,8 +274,7 @@ def _check_agents(
 ) -> None:
     if settings.variants:
         _check_prompts(registry, settings.variants, (item.task for item in acting))
-    # An agent that is given as a form calls models with its own keys, so these are not checked.
-    live = (item for item in acting if not item.case.model.offline and not item.task.form)
+    live = (item for item in acting if _asks_named_model(registry, item))
     chats = [(item.case.model, chat_cassette_file(item.case.plan(item.task))) for item in live]
     _check_models(settings, chats, "--agent-model")
     if cases.user is not None:
@@ -284,6 +284,14 @@ def _check_agents(
         replays = settings.record_chat == "off" and not settings.live
         sent = [plan for plan in conversations if not (replays and chat_mode(plan) == "none")]
         _check_models(settings, [(cases.user, chat_cassette_file(plan)) for plan in sent], "--agent-user")
+
+
+def _asks_named_model(registry: Registry, item: PlannedItem) -> bool:
+    """Whether a trial calls the run's model, and not an agent of the user's with a key of its own."""
+    model, task = item.case.model, item.task
+    if model.offline or not task.form:
+        return not model.offline
+    return model.id != OWN_MODEL and is_bridged(task.form, registry.agent_factory(task.agent))
 
 
 def _check_models(settings: Settings, chats: Sequence[tuple[Model, str]], option: str) -> None:
