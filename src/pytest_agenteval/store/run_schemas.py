@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pytest_agenteval.records.evidence import UNDECIDED
+from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.store.record_files import VERSION
 from pytest_agenteval.text.errors import CAUSES
 
@@ -13,13 +14,9 @@ Schema = dict[str, Any]
 TEXT: Schema = {"type": "string"}
 NUMBER: Schema = {"type": "number"}
 SHARE: Schema = {"type": "number", "minimum": 0, "maximum": 1}
-SCORE: Schema = {
-    "description": "null: could not tell",
-    "type": ["number", "null"],
-    "minimum": 0,
-    "maximum": 1,
-}
+SCORE: Schema = {"description": "null: could not tell", **SHARE, "type": ["number", "null"]}
 COUNT: Schema = {"type": "integer", "minimum": 0}
+COUNT_OR_NULL: Schema = {**COUNT, "type": ["integer", "null"]}
 FROM_ONE: Schema = {"type": "integer", "minimum": 1}
 FLAG: Schema = {"type": "boolean"}
 MAP: Schema = {"type": "object"}
@@ -46,6 +43,11 @@ def list_schema(items: Schema) -> Schema:
     return {"type": "array", "items": items}
 
 
+def map_schema(values: Schema) -> Schema:
+    """Describe an object whose keys are names of the run, and whose values are all of one form."""
+    return {"type": "object", "additionalProperties": values}
+
+
 def published(title: str, schema: Schema) -> Schema:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title, **schema}
 
@@ -53,15 +55,10 @@ def published(title: str, schema: Schema) -> Schema:
 KEY = {"suite": TEXT, "task": TEXT, "agent": TEXT, "model": TEXT, "repetition": FROM_ONE}
 USAGE = object_schema(
     {},
-    {
-        name: {**COUNT, "type": ["integer", "null"]}
-        for name in ("in", "out", "cached", "reasoning", "asks", "attempts")
-    }
+    dict.fromkeys(("in", "out", "cached", "reasoning", "asks", "attempts"), COUNT_OR_NULL)
     | {"cost_usd": {"type": ["number", "null"]}}
-    | {
-        "partial_tokens": {**COUNT, "description": "what is known of tokens that are null"},
-        "partial_cost_usd": {**NUMBER, "description": "what is known of a cost that is null"},
-    },
+    | {"partial_tokens": {**COUNT, "description": "what is known of tokens that are null"}}
+    | {"partial_cost_usd": {**NUMBER, "description": "what is known of a cost that is null"}},
     "what is 0 is left out; null: not known",
 )
 COUNTS = object_schema({}, {"hits": COUNT, "misses": COUNT, "recorded": COUNT})
@@ -74,16 +71,14 @@ GRADER_DIGESTS: Schema = {
     "type": "object",
     "additionalProperties": {"type": "string", "pattern": ":[0-9a-f]{12}$"},
 }
-OWN_CODE: Schema = {
-    "description": "for the label of each grader that is somebody's own: of its source files",
-    "type": "object",
-    "additionalProperties": TEXT,
-}
-SENT: Schema = {
-    "description": "of what models were sent: `system prompt`, `first message`, `list of tools`",
-    "type": "object",
-    "additionalProperties": TEXT,
-}
+FILES_OF = "for the label of each grader that is somebody's own: of its source files"
+OWN_CODE: Schema = {"description": FILES_OF, **map_schema(TEXT)}
+SENT_PARTS = "of what models were sent: `system prompt`, `first message`, `list of tools`"
+SENT: Schema = {"description": SENT_PARTS, **map_schema(TEXT)}
+ALL_DIGESTS = object_schema(
+    {}, dict.fromkeys(DIGESTS, DIGEST) | {"graders": GRADER_DIGESTS, "grader_code": OWN_CODE, "sent": SENT}
+)
+TURNS = "how long replies of models took; fewer than usage.asks: others are unknown"
 FAILED = "claims of the first 8 checks that failed, each cut at 120 characters, where the score is too low"
 GRADE = object_schema(
     {"grader": TEXT, "score": SCORE},
@@ -116,18 +111,13 @@ FINISHED = object_schema(
             "description": "first byte, length",
         }
     },
-    {
-        "variant": TEXT,
-        "full": FLAG,
-        "limit": TEXT,
-        "cause": CAUSE,
-        "bucket": TEXT,
-        "tags": list_schema(TEXT),
+    {"variant": TEXT, "full": FLAG, "limit": TEXT, "cause": CAUSE, "bucket": TEXT, "tags": list_schema(TEXT)}
+    | {
         "file": {**TEXT, "description": "the task's file, from pytest's rootdir"},
         "label": {"enum": ["positive", "negative"], "description": "whether the agent should act"},
         "acted": {**FLAG, "description": "whether it did, where there is a label"},
         "split": {"enum": ["dev", "held_out"], "description": "of the task; none in older journals"},
-        "doubtful_events": {"type": "object", "additionalProperties": COUNT},
+        "doubtful_events": map_schema(COUNT),
         "own_models": {**list_schema(TEXT), "description": "models that the agent called by itself"},
         "called_tools": {**list_schema(TEXT), "description": "tools that the agent called, 50 at most"},
         "origin": object_schema(
@@ -139,24 +129,9 @@ FINISHED = object_schema(
     | {"message": {**TEXT, "description": "cut at 300 characters"}, "started_at": TEXT, "seconds": NUMBER}
     | {"uncharged_seconds": {**NUMBER, "description": "what of the seconds the trial's limit does not count"}}
     | {"wall_seconds": {**NUMBER, "description": "from started_at to the end, with set-up and graders"}}
-    | {
-        "turn_seconds": {
-            **list_schema(NUMBER),
-            "description": "how long replies of models took; fewer than usage.asks: others are unknown",
-        }
-    }
+    | {"turn_seconds": {**list_schema(NUMBER), "description": TURNS}}
     | {"traceback": {**TEXT, "description": "its last lines, 600 characters at most"}}
-    | {
-        "digests": object_schema(
-            {},
-            {
-                **dict.fromkeys(DIGESTS, DIGEST),
-                "graders": GRADER_DIGESTS,
-                "grader_code": OWN_CODE,
-                "sent": SENT,
-            },
-        )
-    }
+    | {"digests": ALL_DIGESTS}
     | {"usage": USAGE, "judging": USAGE, "simulating": USAGE}
     | {"paid": {**USAGE, "description": "what no recording gave, where that is not all that was used"}}
     | {"tapes": object_schema({}, {"tools": COUNTS, "chats": COUNTS}), "crc": CRC},
@@ -169,11 +144,8 @@ TEXT_OR_LONG: Schema = {"anyOf": [TEXT, LONG]}
 CALL = object_schema(
     {"id": TEXT, "turn": COUNT, "index": COUNT, "tool": TEXT},
     {"args": MAP, "raw_args": TEXT, "result": True, "result_text": DIGEST, "started": NUMBER, "ended": NUMBER}
-    | {
-        "error": object_schema({"type": TEXT, "message": TEXT}, {}),
-        "by": {"enum": ["agent", "seed", "provider"]},
-    }
-    | {"tape": {"enum": ["hit", "miss", "live", "none"]}},
+    | {"error": object_schema({"type": TEXT, "message": TEXT}, {})}
+    | {"by": {"enum": ["agent", "seed", "provider"]}, "tape": {"enum": ["hit", "miss", "live", "none"]}},
 )
 MESSAGE = object_schema(
     {"role": {"enum": ["system", "user", "assistant", "tool"]}, "content": TEXT_OR_LONG},
@@ -187,41 +159,22 @@ EVENT = object_schema({"at": NUMBER, "kind": TEXT, "text": TEXT}, {"details": MA
 NO_TEXT = ["", "binary", "too large", "link", "unreadable", "too deep", "too many"]
 WHY = {"description": "why there is no text", "enum": NO_TEXT}
 FILE = object_schema({"d": DIGEST, "size": COUNT}, {"why": WHY})
+FILE_OR_NULL: Schema = {"anyOf": [FILE, {"type": "null"}]}
+CHECK = object_schema({"claim": TEXT, "passed": FLAG}, {"expected": TEXT, "found": TEXT})
 REST = object_schema(
     {},
     {"details": MAP, "rationale": {**TEXT, "description": "in full, where the journal line cut it"}}
-    | {
-        "checks": list_schema(
-            object_schema({"claim": TEXT, "passed": FLAG}, {"expected": TEXT, "found": TEXT})
-        )
-    },
+    | {"checks": list_schema(CHECK)},
 )
 TRANSCRIPT_LINE = published(
     "a line of transcripts-<process>.jsonl",
     object_schema(
-        {"v": FORMAT}
-        | {
-            "trial": {
-                "description": "suite, task, agent, model, variant, repetition, attempt",
-                "type": "array",
-            }
-        },
-        {
-            "messages": list_schema(MESSAGE),
-            "calls": list_schema(CALL),
-            "asks": list_schema(ASK),
-            "events": list_schema(EVENT),
-            "tools": {**LONG, "description": "the tools that a model was offered: JSON, beside other texts"},
-        }
-        | {"answer": TEXT_OR_LONG, "state": MAP}
-        | {"before": {"type": "object", "additionalProperties": FILE}}
-        | {
-            "after": {
-                "description": "what differs from before; null: deleted",
-                "type": "object",
-                "additionalProperties": {"anyOf": [FILE, {"type": "null"}]},
-            }
-        }
+        {"v": FORMAT, "trial": {"description": ", ".join([*TrialKey._fields, "attempt"]), "type": "array"}},
+        {"messages": list_schema(MESSAGE), "calls": list_schema(CALL)}
+        | {"asks": list_schema(ASK), "events": list_schema(EVENT)}
+        | {"tools": {**LONG, "description": "the tools that a model was offered: JSON, beside other texts"}}
+        | {"answer": TEXT_OR_LONG, "state": MAP, "before": map_schema(FILE)}
+        | {"after": {"description": "what differs from before; null: deleted", **map_schema(FILE_OR_NULL)}}
         | {"grades": {**list_schema(REST), "description": "in the order of the journal line's grades"}}
         | {"message": TEXT, "traceback": TEXT, "output": TEXT, "log": TEXT, "workspace": TEXT, "crc": CRC},
     ),
@@ -240,13 +193,10 @@ RULE = object_schema(
     {},
     "how it is decided, between low and high, how often tasks are repeated",
 )
-HELD_OUT_LOOKS = {
-    "type": "object",
-    "additionalProperties": FROM_ONE,
-    "description": "of each suite whose held-out tasks are tried: how often, this run counted",
-}
+LOOKS = "of each suite whose held-out tasks are tried: how often, this run counted"
+HELD_OUT_LOOKS = {**map_schema(FROM_ONE), "description": LOOKS}
 PRICES = object_schema(
-    {"table": TEXT, "own": {"type": "object", "additionalProperties": TEXT}},
+    {"table": TEXT, "own": map_schema(TEXT)},
     {},
     "where prices come from: a package with its version; models whose price the user set, with its date",
 )
@@ -267,12 +217,8 @@ HEADER = published(
     object_schema(
         {"v": FORMAT, "name": TEXT, "started_at": TEXT},
         {"command": list_schema(TEXT), "models": list_schema(MODEL), "judges": list_schema(MODEL)}
-        | {
-            "self_judge": FLAG,
-            "variants": list_schema(TEXT),
-            "suites": list_schema(SUITE),
-            "regraded": list_schema(TEXT),
-        }
+        | {"self_judge": FLAG, "variants": list_schema(TEXT)}
+        | {"suites": list_schema(SUITE), "regraded": list_schema(TEXT)}
         | {"seed": {"type": "integer"}, "repetitions": {"type": ["integer", "null"], "minimum": 1}}
         | {"package": TEXT, "pytest": TEXT, "ended_at": TEXT, "exit_status": {"type": ["integer", "null"]}}
         | {"record": TEXT, "record_chat": TEXT, "repetition_rule": RULE}
@@ -294,12 +240,9 @@ NOTE_LINE = published(
     "a line of notes.jsonl",
     object_schema(
         {"v": FORMAT, **KEY, "attempt": FROM_ONE},
-        {
-            "variant": TEXT,
-            "looked_at": {**TEXT, "description": "when a person last looked at the attempt, UTC; or empty"},
-            "comment": TEXT,
-            "crc": CRC,
-        },
+        {"variant": TEXT}
+        | {"looked_at": {**TEXT, "description": "when a person last looked at the attempt, UTC; or empty"}}
+        | {"comment": TEXT, "crc": CRC},
         "a person's note on a trial; the last line of a trial counts, and one with neither takes it away",
     ),
 )

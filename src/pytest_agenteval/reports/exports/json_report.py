@@ -23,12 +23,14 @@ from pytest_agenteval.store.rows import OWN_GRADE_COLUMNS, TRIALS, Column, Colum
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.store.run_schemas import (
     COUNT,
+    COUNT_OR_NULL,
     FLAG,
     HEADER,
     NUMBER,
     TEXT,
     Schema,
     list_schema,
+    map_schema,
     object_schema,
     published,
 )
@@ -38,24 +40,19 @@ FORMAT = 1
 """Counts what readers of an earlier document would trip over; what is only added leaves it as it is."""
 
 _OPTIONAL_NUMBER: Schema = {"type": ["number", "null"]}
-_COUNTS: Schema = {"type": "object", "additionalProperties": COUNT}
-_SPENT = {
-    "tokens": {**COUNT, "type": ["integer", "null"]},
-    "tokens_untold": COUNT,
-    "cost_usd": _OPTIONAL_NUMBER,
-    "unpriced": COUNT,
-} | {"seconds": _OPTIONAL_NUMBER, "untimed": COUNT}
+_COUNTS = map_schema(COUNT)
+_SPENT = {"tokens": COUNT_OR_NULL, "tokens_untold": COUNT, "cost_usd": _OPTIONAL_NUMBER, "unpriced": COUNT}
+_SPENT |= {"seconds": _OPTIONAL_NUMBER, "untimed": COUNT}
 _TOOK = _SPENT | {
     "wall_seconds": _OPTIONAL_NUMBER,
     "wall_untimed": COUNT,
     "turns": {**COUNT, "description": "replies of models whose time is known"},
     "turns_untimed": {**COUNT, "description": "trials with replies whose time is not known"},
-    "turn_p50": _OPTIONAL_NUMBER,
-    "turn_p95": _OPTIONAL_NUMBER,
+    **dict.fromkeys(("turn_p50", "turn_p95"), _OPTIONAL_NUMBER),
 }
 _TAPE = object_schema({"hits": COUNT, "misses": COUNT, "recorded": COUNT}, {})
 _FIGURES = object_schema(
-    {"score": _OPTIONAL_NUMBER, "low": _OPTIONAL_NUMBER, "high": _OPTIONAL_NUMBER}
+    dict.fromkeys(("score", "low", "high"), _OPTIONAL_NUMBER)
     | dict.fromkeys(("tasks", "planned", "averaged", "errored", "not_run", "without_judge", "k"), COUNT)
     | dict.fromkeys(("pass_1", "pass_at_k", "pass_hat_k", "full"), _OPTIONAL_NUMBER)
     | {"tasks_passed": COUNT, "tasks_decided": COUNT, "unproven": COUNT, "retried": COUNT}
@@ -75,7 +72,7 @@ _DECISIONS = object_schema(
 _BENCHMARKS: Schema = {"description": "what a benchmark makes of its grades", "type": "object"}
 _ROW = object_schema(
     {"run": TEXT, "path": TEXT, "model": TEXT, "variant": TEXT, "note": TEXT, "all": _FIGURES}
-    | {"buckets": {"type": "object", "additionalProperties": _FIGURES}},
+    | {"buckets": map_schema(_FIGURES)},
     {"decisions": _DECISIONS, "composite": _BENCHMARKS, "levels": _BENCHMARKS, "notes": list_schema(TEXT)},
     "a suite with one model and variant in one run",
 )
@@ -149,21 +146,14 @@ def _pair(comparison: Schema) -> Schema:
 def report_schema() -> Schema:
     """Give the schema of a report's file in JSON, and of its figures alone, which ``--json`` writes."""
     comparison, definitions = _comparison()
-    grades = list_schema(
-        object_schema(_columns(OWN_GRADE_COLUMNS), {}, "a grade; see docs/reference/data.md")
-    )
-    columns = {**_columns(TRIALS), "grades": grades}
+    grade = object_schema(_columns(OWN_GRADE_COLUMNS), {}, "a grade; see docs/reference/data.md")
+    columns = {**_columns(TRIALS), "grades": list_schema(grade)}
     trial = object_schema(columns, {}, "a trial; see docs/reference/data.md")
-    weights: Schema = {"type": "object", "additionalProperties": NUMBER}
-    figures = {"v": {"const": FORMAT}, "weights": weights, "boards": list_schema(_BOARD)}
-    figures |= {"totals": list_schema(_TOTAL)}
-    figures |= {"sides": list_schema(_SIDE), "comparisons": list_schema(_pair(comparison))}
-    figures |= {"causes": list_schema(_CAUSE)}
-    file = {
-        "runs": list_schema(_RUN),
-        "comparison": {"anyOf": [comparison, {"type": "null"}]},
-        "trials": list_schema(trial),
-    }
+    figures = {"v": {"const": FORMAT}, "weights": map_schema(NUMBER), "boards": list_schema(_BOARD)}
+    figures |= {"totals": list_schema(_TOTAL), "sides": list_schema(_SIDE)}
+    figures |= {"comparisons": list_schema(_pair(comparison)), "causes": list_schema(_CAUSE)}
+    file = {"runs": list_schema(_RUN), "comparison": {"anyOf": [comparison, {"type": "null"}]}}
+    file |= {"trials": list_schema(trial)}
     either = [
         object_schema({**figures, **file}, {}, "agenteval report RUN -o FILE.json"),
         object_schema(figures, {}, "agenteval report RUN --json FILE"),
