@@ -25,17 +25,6 @@ PAGE = ROOT / "docs" / "reference" / "python.md"
 BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 
-def _names_for_types() -> dict[str, str]:
-    """Give each name that type checkers see, and its module below the package."""
-    block = next(node for node in ast.parse(FACE.read_text("utf-8")).body if isinstance(node, ast.If))
-    return {
-        alias.asname or "": (node.module or "").removeprefix("pytest_agenteval.")
-        for node in block.body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
-
-
 def _first_sentence(name: str) -> str:
     """Give the first sentence of a docstring; that of an alias stands below it in its module."""
     value, module = getattr(pytest_agenteval, name), pytest_agenteval._MODULE_OF[name]
@@ -61,11 +50,6 @@ def names_page() -> str:
         return f"|`{row[1]}`|{_first_sentence(row[1])}|"
 
     return re.sub(r"^\|`(\w+)`\|.*$", current, PAGE.read_text("utf-8"), flags=re.MULTILINE)
-
-
-def test_type_checkers_see_what_can_be_imported() -> None:
-    """The list for type checkers and the one for imports are one list, in two places."""
-    assert _names_for_types() == pytest_agenteval._MODULE_OF
 
 
 def test_a_public_name_says_in_a_sentence_what_it_is() -> None:
@@ -148,14 +132,14 @@ def test_what_pages_name_below_the_package_is_public() -> None:
 
 def test_what_public_docstrings_name_is_public() -> None:
     """Whoever reads of a protocol to keep, or an error to catch, can import it."""
-    sources = {module: FACE.parent / f"{module.replace('.', '/')}.py" for module in pytest_agenteval._NAMES}
-    trees = {module: parsed(file) for module, file in sources.items()}
+    modules = sorted(set(pytest_agenteval._MODULE_OF.values()))
+    trees = {module: parsed(FACE.parent / f"{module.replace('.', '/')}.py") for module in modules}
     ours = {name for file in MODULES for name in re.findall(r"^class (\w+)", text(file), re.MULTILINE)}
     hidden = {
         (node.name, word)
         for module, tree in trees.items()
         for node in tree.body
-        if isinstance(node, _DOCUMENTED) and node.name in pytest_agenteval._NAMES[module].split()
+        if isinstance(node, _DOCUMENTED) and pytest_agenteval._MODULE_OF.get(node.name) == module
         for docstring in _docstrings(node)
         for word in re.findall(r"\b(?:[A-Z][a-z]+){2,}\b", docstring)
         if word in ours and word not in pytest_agenteval._MODULE_OF

@@ -87,22 +87,8 @@ def _count_tasks(index: Fields, places: Iterable[int]) -> int:
     )
 
 
-SCRIPTS = (
-    "vendor/preact-htm.js",
-    "text.js",
-    "data.js",
-    "select.js",
-    "charts.js",
-    "pictures.js",
-    "trial.js",
-    "difference.js",
-    "beside.js",
-    "find.js",
-    "head.js",
-    "list.js",
-    "table.js",
-    "app.js",
-)
+_PARTS = "text data select charts pictures trial difference beside find head list table app"
+SCRIPTS = ("vendor/preact-htm.js", *(f"{part}.js" for part in _PARTS.split()))
 """Scripts of the page, in the order in which they are one: each uses what stands before it."""
 
 STYLES = ("kit.css", "page.css", "beside.css", "pictures.css")

@@ -226,23 +226,11 @@ TURNS = "turn p50/p95"
 def run_list_table(runs: Sequence[ListedRun], results: str, stored: int) -> ReportTable:
     """Give a row for each suite of each run with each model; a run's name stands in its first row."""
     rows = [row for run in runs for row in _rows(run)]
-    titles = (
-        "started",
-        "suite",
-        "model",
-        "score",
-        "95 %",
-        "trials",
-        "cost",
-        TURNS,
-        "wall",
-        "exit",
-        "verdict",
-    )
+    heads = ("started", "suite", "model", "score", "95 %", "trials", "cost", TURNS, "wall", "exit", "verdict")
     spare = {TURNS: 1, "wall": 2, "started": 3, "95 %": 4, "exit": 5, "cost": 6}
     columns = [
         TableColumn(title, tuple(row[at] for row in rows), spare.get(title, 0))
-        for at, title in enumerate(titles, start=1)
+        for at, title in enumerate(heads, start=1)
     ]
     # Without a baseline no run has a verdict, and in runs of offline models nobody knows how long a turn is.
     columns = [

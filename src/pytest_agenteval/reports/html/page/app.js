@@ -10,7 +10,6 @@ let view = {place: -1, pair: null, opened: {}, unknown: '', printing: false, fil
 
 // ---- addresses
 
-const LISTS = ['show', 'hide', ...Object.keys(FACETS)];
 const encodedList = (values) => values.map(encodeURIComponent).join(',');
 
 function listHash({show, facets, q, text, sort, group, old, hide}) {

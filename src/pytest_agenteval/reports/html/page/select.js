@@ -37,7 +37,6 @@ const FACETS = {
 };
 const facetText = (name, value) => (name === 'cause' ? CAUSES.find((cause) => cause.key === value)?.words ?? value : value || `no ${name}`);
 
-const hasFacets = (query) => Object.values(query.facets).some((values) => values.length);
 const facetQuery = (query, name, values) => ({...query, facets: {...query.facets, [name]: values}});
 const toggled = (list, name) => (list.includes(name) ? list.filter((other) => other !== name) : [...list, name]);
 

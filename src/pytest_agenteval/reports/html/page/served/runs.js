@@ -1,6 +1,5 @@
 // The list of runs: searched, followed while runs go on, and where the sides of a report are picked.
 
-const NO_STATE = {q: '', picks: []};
 let {runs: RUNS, results: RESULTS, pending: PENDING} = JSON.parse(document.getElementById('runs').textContent);
 let BASELINES = null;
 let state = readHash(), problem = '', version = '', known = performance.now();
