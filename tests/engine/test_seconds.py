@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from pytest_agenteval.agents.agent import AgentContext
-from pytest_agenteval.engine import agent_time
+from pytest_agenteval.engine import worker_context
 from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import Allowance, PlannedGrader
 from pytest_agenteval.records.recorder import Recorder
@@ -97,10 +97,10 @@ def test_the_setup_of_other_trials_is_charged_to_nobody_however_short(
 ) -> None:
     """With many of them it adds up, though no single one makes the loop late."""
     now = [100.0]
-    monkeypatch.setattr(agent_time, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(worker_context, "time", SimpleNamespace(monotonic=lambda: now[0]))
 
     async def acting() -> tuple[float, float]:
-        watch, budget = agent_time.TimeWatch(), Budget(Allowance(), lambda: now[0])
+        watch, budget = worker_context.TimeWatch(), Budget(Allowance(), lambda: now[0])
         with watch.agent_running(budget, on_loop=True):
             for _ in range(100):
                 now[0] += 0.002
@@ -262,7 +262,7 @@ def test_the_first_trial_of_a_function_goes_alone_until_its_model_has_replied(go
     order: list[str] = []
 
     async def both() -> None:
-        use, over = agent_time.FirstUse(), asyncio.Event()
+        use, over = worker_context.FirstUse(), asyncio.Event()
         recorders = [Recorder(lambda: 0.0), Recorder(lambda: 0.0)]
 
         async def first() -> None:

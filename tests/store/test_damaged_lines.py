@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.store.journal_tail import paid_so_far
 from pytest_agenteval.store.journal_writer import JournalWriter
 from pytest_agenteval.store.run_folder import RunHeader, new_run
+from pytest_agenteval.store.run_follower import paid_so_far
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.text.errors import TranscriptLost, UsageMistake
 

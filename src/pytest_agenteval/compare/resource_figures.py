@@ -40,6 +40,17 @@ class ResourceUse(FrozenValue, frozen=True):
     cost: Figure
     seconds: Figure
 
+    def to_json(self) -> dict[str, Any]:
+        """Give the sums, None where nothing is known, each with the number of its unknown parts."""
+        return {
+            "tokens": self.tokens.known_part,
+            "tokens_untold": self.tokens.unknown,
+            "cost_usd": self.cost.known_part,
+            "unpriced": self.cost.unknown,
+            "seconds": self.seconds.known_part,
+            "untimed": self.seconds.unknown,
+        }
+
 
 class TurnTimes(FrozenValue, frozen=True):
     """How long models took for a reply, from the request that brought it, in seconds that passed.
@@ -78,12 +89,7 @@ class ResourceFigures(FrozenValue, frozen=True):
         What is unknown of a sum is counted beside it; a sum of which nothing is known is None.
         """
         return {
-            "tokens": self.tokens.known_part,
-            "tokens_untold": self.tokens.unknown,
-            "cost_usd": self.cost.known_part,
-            "unpriced": self.cost.unknown,
-            "seconds": self.seconds.known_part,
-            "untimed": self.seconds.unknown,
+            **ResourceUse(self.tokens, self.cost, self.seconds).to_json(),
             "wall_seconds": self.wall.known_part,
             "wall_untimed": self.wall.unknown,
             "turns": self.turns.count,

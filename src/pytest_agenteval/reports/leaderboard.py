@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
-from pytest_agenteval.compare.resource_figures import ResourceUse
-from pytest_agenteval.compare.scoring.intervals import Interval, format_interval
+from pytest_agenteval.compare.scoring.intervals import format_interval, interval_ends
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.group_statistics import GroupStatistics
 from pytest_agenteval.reports.run_view import Group, SuiteView, decisions_json, entries_by_group, suite_views
@@ -187,7 +186,7 @@ def _row_json(row: LeaderboardRow) -> dict[str, Any]:
         beside = row.scorecard.group(row.total.beside)
         data["composite"] = {
             "value": row.total.value,
-            **_ends(row.total.interval),
+            **interval_ends(row.total.interval),
             "parts": {part.name: part.value for part in row.total.parts},
             "weights": {part.name: part.weight for part in row.total.parts},
             "missing": list(row.total.missing),
@@ -210,7 +209,7 @@ def _row_json(row: LeaderboardRow) -> dict[str, Any]:
 def _figures(row: GroupStatistics) -> dict[str, Any]:
     return {
         "score": row.score,
-        **_ends(row.interval),
+        **interval_ends(row.interval),
         "tasks": row.tasks,
         "planned": row.planned,
         "averaged": row.averaged,
@@ -230,30 +229,14 @@ def _figures(row: GroupStatistics) -> dict[str, Any]:
         "unproven": row.unproven,
         "retried": row.retried,
         "spent": row.resources.to_json(),
-        "judging": {**_spent(row.judging), "replies": row.judge_asks},
+        "judging": {**row.judging.to_json(), "replies": row.judge_asks},
         "tool_tape": row.tools.to_json(),
         "chat_tape": row.chats.to_json(),
     }
 
 
-def _spent(use: ResourceUse) -> dict[str, Any]:
-    """Give what was taken, under the names that docs/reference/data.md gives for trials."""
-    return {
-        "tokens": use.tokens.known_part,
-        "tokens_untold": use.tokens.unknown,
-        "cost_usd": use.cost.known_part,
-        "unpriced": use.cost.unknown,
-        "seconds": use.seconds.known_part,
-        "untimed": use.seconds.unknown,
-    }
-
-
 def _metric(metric: Metric) -> dict[str, Any]:
-    return {"value": metric.value, **_ends(metric.interval), "tasks": metric.tasks}
-
-
-def _ends(interval: Interval | None) -> dict[str, float | None]:
-    return {"low": interval.low if interval else None, "high": interval.high if interval else None}
+    return {"value": metric.value, **interval_ends(metric.interval), "tasks": metric.tasks}
 
 
 MOST_TITLE = 160

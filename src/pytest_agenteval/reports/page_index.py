@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from pytest_agenteval.compare.comparison import SuiteComparison
 from pytest_agenteval.compare.resource_figures import ResourceFigures
 from pytest_agenteval.compare.scoring.aggregates import decided_scores
-from pytest_agenteval.compare.scoring.intervals import Interval
+from pytest_agenteval.compare.scoring.intervals import interval_ends
 from pytest_agenteval.compare.verdict import Change, Verdict
 from pytest_agenteval.records.explanation import ending_reason
 from pytest_agenteval.reports.causes import cause_json, causes_of
@@ -158,7 +158,7 @@ def figures_row(row: GroupStatistics) -> Fields:
         "not_run": row.not_run,
         "mark": MARK if row.unscored and row.mean else "",
         "score": row.score,
-        **_ends(row.interval),
+        **interval_ends(row.interval),
         "passed": row.pass_1.value if row.pass_1 else None,
         "tasks_passed": row.tasks_passed,
         "tasks_decided": row.tasks_decided,
@@ -194,10 +194,6 @@ def side_figures(side: Side) -> Fields:
     alone = rows[0] if len(rows) == 1 else dict.fromkeys(("score", "low", "high", "passed"))
     scores = {name: alone[name] for name in ("score", "low", "high", "passed")}
     return {"name": side.label, "mark": rows[0]["mark"] if len(rows) == 1 else "", **sums, **scores}
-
-
-def _ends(interval: Interval | None) -> Fields:
-    return {"low": interval.low if interval else None, "high": interval.high if interval else None}
 
 
 # ---- how sides compare
@@ -248,7 +244,7 @@ def _change_row(change: Change | None, backwards: bool) -> Fields | None:
         "new": change.new,
         "tasks": change.tasks,
         "change": change.change,
-        **_ends(change.interval),
+        **interval_ends(change.interval),
         "verdict": change.verdict,
         "says": verdict_text(change) if change.testable else "",
         "p": change.p_of_verdict,

@@ -11,6 +11,7 @@ import msgspec
 
 from pytest_agenteval import __version__
 from pytest_agenteval.compare.resource_figures import run_wall
+from pytest_agenteval.compare.scoring.intervals import interval_ends
 from pytest_agenteval.records.record import NOTHING, Document, FrozenValue
 from pytest_agenteval.records.transcript import Figure
 from pytest_agenteval.reports.resource_text import cost_cell, turn_cell, wall_cell
@@ -203,15 +204,13 @@ def _suite_cells(suite: SuiteView) -> SuiteCells:
 
 def _suite_figures(suite: SuiteView, ended: int) -> dict[str, Any]:
     total = suite.total
-    interval = total.interval
     return {
         "suite": suite.suite,
         "kind": suite.kind,
         "model": suite.model,
         "variant": suite.variant,
         "score": total.score,
-        "low": interval.low if interval else None,
-        "high": interval.high if interval else None,
+        **interval_ends(total.interval),
         "tasks": total.tasks,
         "planned": max(total.planned, ended),
         "ended": ended,

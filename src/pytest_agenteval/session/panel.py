@@ -22,8 +22,8 @@ from pytest_agenteval.session.run_signals import DEAD_WORKERS
 from pytest_agenteval.session.settings_reading import read_settings
 from pytest_agenteval.session.stash import progress_key, run_info_key
 from pytest_agenteval.store.journal_entry import FinishedLine, StartedLine
-from pytest_agenteval.store.journal_tail import JournalTail
 from pytest_agenteval.store.run_folder import PLANNED, read_header, read_json, read_planned
+from pytest_agenteval.store.run_follower import JournalTail
 from pytest_agenteval.text.formatting import cell_width, format_figure, model_label, pluralize, shorten_middle
 from pytest_agenteval.text.redaction import KNOWN_SECRETS
 

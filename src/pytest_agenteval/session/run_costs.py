@@ -33,8 +33,8 @@ from pytest_agenteval.session.run_signals import BUDGET_FILES
 from pytest_agenteval.session.settings import RESULTS, Settings
 from pytest_agenteval.session.stash import budget_key
 from pytest_agenteval.store.journal_entry import JournalEntry
-from pytest_agenteval.store.journal_tail import paid_so_far
 from pytest_agenteval.store.run_folder import RunFolder, list_runs, read_header
+from pytest_agenteval.store.run_follower import paid_so_far
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.text.errors import UsageMistake
 

@@ -25,7 +25,7 @@ from pytest_agenteval import (
     run,
     tool_calls,
 )
-from pytest_agenteval.engine import agent_time
+from pytest_agenteval.engine import worker_context
 from pytest_agenteval.session.api import running
 from pytest_agenteval.text.errors import ProblemsFound
 from tests.loopback.model_server import ModelServer, ReplyPlan
@@ -69,7 +69,7 @@ def test_a_map_and_a_function_are_enough() -> None:
 def test_repetitions_are_tried_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several trials are one sequence, with figures of all of them; each waits until all have begun."""
     # The first trial of a function goes alone so long.
-    monkeypatch.setattr(agent_time, "LONGEST_FIRST_USE_S", 0.1)
+    monkeypatch.setattr(worker_context, "LONGEST_FIRST_USE_S", 0.1)
     together = threading.Barrier(3)
 
     def meet(question: str) -> str:

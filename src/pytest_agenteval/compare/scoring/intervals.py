@@ -128,6 +128,11 @@ def format_interval(interval: Interval | None) -> str:
     return NOT_KNOWN if interval is None else format_ends(interval.low, interval.high)
 
 
+def interval_ends(interval: Interval | None) -> dict[str, float | None]:
+    """Give an interval as documents and pages have it: None at both ends where there is none."""
+    return {"low": interval.low if interval else None, "high": interval.high if interval else None}
+
+
 # For fewer tasks no interval is given: it would be correct and so wide (0.24-0.99, for instance) that it is
 # useless.
 FEWEST_TASKS = 5
