@@ -130,7 +130,7 @@ def test_who_changes_nothing_ends_the_loop(project: Project) -> None:
 
 GRADER = "evals/bakery/prices_dev_1.yaml"
 REFUSED = {
-    "a needle": (("add", PROMPT, "Rye is four euros eighty, Gil."), "gives tasks away"),
+    "a needle": (("add", PROMPT, "Rye is four euros eighty, Gil."), "contains texts of tasks"),
     "a task edited": (("edit", GRADER, "four euros eighty", "prices"), GRADER),
     "the model edited": (("edit", "conftest.py", "LUCK = 0.25", "LUCK = 1.0"), "conftest.py"),
     "a file more": (("stray", "notes/plan.txt"), "notes/plan.txt"),
@@ -210,7 +210,7 @@ def test_one_that_hangs_is_ended_with_all_that_it_started(project: Project) -> N
     note = root.parent / "pids"
     done = improved(root, coding_agent("hang", str(note)), "--rounds", "1", "--coding-timeout", "2")
     assert (done.status, done.decisions) == (1, ["refused"]), done
-    assert "did not end within 2.0 s" in done.reasons[0]
+    assert "was stopped after 2.0 s" in done.reasons[0]
     assert [pid for pid in map(int, note.read_text().split()) if is_alive(pid)] == []
     assert processes_with(str(root)) == []
 
