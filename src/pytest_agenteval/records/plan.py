@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from pytest_agenteval.records.record import NOTHING, Record, VersionedRecord
+from pytest_agenteval.records.record import NOTHING, Record, VersionedRecord, same_fields
 from pytest_agenteval.text.formatting import MOST_NAME, one_line
 
 
@@ -250,6 +250,11 @@ class PlannedTask(Record, frozen=True):
     model_hosts: tuple[str, ...] = ()
     ignored_hosts: tuple[str, ...] = ()
     user: Mapping[str, Any] = NOTHING
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What a trial repeats of its task, by the names of the trial's fields."""
+        return same_fields(self, ("kind", "bucket", "tags", "label", "split")) | {"file": self.file_in_root}
 
 
 class Conditions(Record, frozen=True):

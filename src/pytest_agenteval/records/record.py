@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from threading import RLock
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NoReturn, Self, TypeAlias, TypeVar
@@ -87,6 +87,11 @@ class VersionedRecord(Record, frozen=True):
                 f"{cls.__name__} in form {data['v']!r}: this pytest-agenteval knows only {VERSION}"
             )
         return _read(cls, {name: value for name, value in data.items() if name != "v"})
+
+
+def same_fields(source: object, names: Iterable[str]) -> dict[str, Any]:
+    """Give what a record has under these names, for one that has the same under the same names."""
+    return {name: getattr(source, name) for name in names}
 
 
 def from_builtins(kind: type[ValueT], data: Any, *, strict: bool = True) -> ValueT:

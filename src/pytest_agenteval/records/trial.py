@@ -157,7 +157,6 @@ class Trial(VersionedRecord, frozen=True):
     @classmethod
     def errored(cls, plan: Plan, error: ErrorDetails) -> Trial:
         """Make the record of a trial that never started, or of which only the error is left."""
-        task = plan.task
         return cls(
             key=plan.key,
             attempt=plan.attempt,
@@ -167,16 +166,11 @@ class Trial(VersionedRecord, frozen=True):
             transcript=Transcript(),
             outcome=Outcome(),
             digests=Digests(),
-            kind=task.kind,
-            bucket=task.bucket,
-            tags=task.tags,
-            file=task.file_in_root,
             cause=error.cause,
             message=error.message,
             traceback=error.traceback,
             started_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
-            label=task.label,
-            split=task.split,
+            **plan.task.facts,
         )
 
     @property

@@ -12,7 +12,7 @@ from itertools import groupby, takewhile
 from math import inf
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.records.record import FrozenValue, same_fields
 from pytest_agenteval.records.tool_spec import shown_value
 from pytest_agenteval.records.transcript import (
     Ask,
@@ -286,5 +286,4 @@ def _repeats_result(reply: str, call: ToolCall, result: Any) -> bool:
 
 def make_view(kind: type[ViewT], source: object, **own: Any) -> ViewT:
     """Make a view whose fields are those of a record, but for its ``own``."""
-    same = (name for name in kind.__struct_fields__ if name not in own)
-    return kind(**{name: getattr(source, name) for name in same}, **own)
+    return kind(**same_fields(source, (name for name in kind.__struct_fields__ if name not in own)), **own)

@@ -17,9 +17,9 @@ from msgspec.structs import replace
 from pytest_agenteval.compare.comparison import compare_runs
 from pytest_agenteval.compare.pairing import compared_run
 from pytest_agenteval.compare.scoring.aggregates import pass_hat_k
-from pytest_agenteval.compare.scoring.intervals import Interval
+from pytest_agenteval.compare.scoring.intervals import interval_ends
 from pytest_agenteval.compare.verdict import Change
-from pytest_agenteval.records.record import Document, Record
+from pytest_agenteval.records.record import Document, Record, same_fields
 from pytest_agenteval.reports.comparison_text import verdict_text
 from pytest_agenteval.reports.group_statistics import GroupStatistics
 from pytest_agenteval.reports.run_view import (
@@ -286,16 +286,10 @@ def _with_comparison(series: Series, suite: str, run_of: Callable[[str], Run]) -
 def _compared_change(change: Change) -> ComparedChange:
     untested = change.verdict if change.verdict == "identical" else ""
     return ComparedChange(
-        change.name,
-        change.tasks,
-        change.old,
-        change.new,
-        change.change,
-        *_ends(change.interval),
-        change.verdict,
-        verdict_text(change) if change.testable else untested,
-        change.p_of_verdict,
-        change.testable,
+        **same_fields(change, ("name", "tasks", "old", "new", "change", "verdict", "testable")),
+        **interval_ends(change.interval),
+        says=verdict_text(change) if change.testable else untested,
+        p=change.p_of_verdict,
     )
 
 
@@ -392,11 +386,7 @@ def _points(samples: Sequence[Sample], tasks: set[str], k: int) -> Iterator[Poin
 
 
 def _figures(row: GroupStatistics, pass_rate: float | None) -> Figures:
-    return Figures(row.score, pass_rate, *_ends(row.interval))
-
-
-def _ends(interval: Interval | None) -> tuple[float | None, float | None]:
-    return (interval.low, interval.high) if interval else (None, None)
+    return Figures(row.score, pass_rate, **interval_ends(row.interval))
 
 
 def _pass_hat_k(sample: Sample, k: int, bucket: str | None = None) -> float | None:

@@ -19,7 +19,7 @@ from pytest_agenteval.engine.digests import (
 from pytest_agenteval.engine.grading import GradingService, has_acted
 from pytest_agenteval.engine.jobs import TrialJob
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask, TrialKey, Variant
-from pytest_agenteval.records.record import NOTHING
+from pytest_agenteval.records.record import NOTHING, same_fields
 from pytest_agenteval.records.transcript import (
     NO_USAGE,
     OTHER_MODEL,
@@ -94,12 +94,7 @@ class EarlierTrial(NamedTuple):
             key=plan.key,
             attempt=plan.attempt,
             ending=ending,
-            kind=task.kind,
-            bucket=task.bucket,
-            tags=task.tags,
-            file=task.file_in_root,
-            label=task.label,
-            split=task.split,
+            **task.facts,
             acted=has_acted(task, trial.transcript, trial.outcome),
             origin=self.origin,
             paid=part_paid(trial.transcript.all_usage, NO_USAGE),
@@ -107,9 +102,7 @@ class EarlierTrial(NamedTuple):
 
     def is_described_as(self, plan: Plan) -> bool:
         """Whether the task still has the kind, bucket, tags, file, label and split that reports show."""
-        task, entry = plan.task, self.entry
-        today = (task.kind, task.bucket, task.tags, task.file_in_root, task.label, task.split)
-        return today == (entry.kind, entry.bucket, entry.tags, entry.file, entry.label, entry.split)
+        return plan.task.facts == same_fields(self.entry, plan.task.facts)
 
     def prompts_read(self) -> Mapping[str, str]:
         """Give the digests of the prompts that the trial is known to have read, by name."""

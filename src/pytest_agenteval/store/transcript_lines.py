@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from pytest_agenteval.records.evidence import Answer, Check, FileText, Grade, Outcome, Tree
-from pytest_agenteval.records.record import NOTHING, Record, from_builtins
+from pytest_agenteval.records.record import NOTHING, Record, from_builtins, same_fields
 from pytest_agenteval.records.tool_spec import ToolSpec, tools_text
 from pytest_agenteval.records.transcript import OTHER_ROLES, Ask, Event, Message, ToolCall, Transcript, Usage
 from pytest_agenteval.records.trial import Trial
@@ -112,44 +112,24 @@ def _grade_line(grade: Grade) -> Line:
     return present(checks=[*map(_sparse, grade.checks)], rationale=rationale, details=grade.details)
 
 
+# What a trial has from its journal entry, and the texts that a transcript line may hold.
+_OF_ENTRY = {*Trial.__struct_fields__}.intersection(JournalEntry.__struct_fields__) - {"grades"}
+_TEXTS = ("message", "traceback", "output", "log", "workspace")
+
+
 def read_trial(entry: JournalEntry, line: Line, text_of: TextOf) -> Trial:
     """Make a trial of its journal entry and its transcript line.
 
     Raises ValueError, with its place, for a value of a wrong type: the file was edited, and readers of a
     trial rely on types.
     """
+    # The transcript has message and traceback only if the journal line had to cut them.
+    texts = {name: line[name] for name in _TEXTS if name in line}
     trial = Trial(
-        entry.key,
-        entry.attempt,
-        entry.ending,
-        entry.score,
-        _read_grades(entry, line),
-        _read_transcript(entry, line, text_of),
-        _read_outcome(line, text_of),
-        entry.digests,
-        entry.kind,
-        entry.bucket,
-        entry.tags,
-        entry.file,
-        entry.limit,
-        entry.cause,
-        # The transcript has message and traceback only if the journal line had to cut them.
-        line.get("message", entry.message),
-        line.get("traceback", entry.traceback),
-        entry.started_at,
-        entry.seconds,
-        entry.tool_tape,
-        entry.chat_tape,
-        line.get("output", ""),
-        line.get("log", ""),
-        line.get("workspace", ""),
-        entry.label,
-        entry.acted,
-        entry.split,
-        entry.paid,
-        entry.origin,
-        entry.uncharged_seconds,
-        entry.wall_seconds,
+        **same_fields(entry, _OF_ENTRY) | texts,
+        grades=_read_grades(entry, line),
+        transcript=_read_transcript(entry, line, text_of),
+        outcome=_read_outcome(line, text_of),
     )
     _typed(tuple[str, ...], (trial.message, trial.traceback, trial.output, trial.log), "texts")
     return trial

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from random import Random
 from statistics import NormalDist
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pytest_agenteval.compare.scoring.aggregates import decided_scores, mean_score
 from pytest_agenteval.records.record import FrozenValue
@@ -128,7 +128,7 @@ def format_interval(interval: Interval | None) -> str:
     return NOT_KNOWN if interval is None else format_ends(interval.low, interval.high)
 
 
-def interval_ends(interval: Interval | None) -> dict[str, float | None]:
+def interval_ends(interval: Interval | None) -> dict[str, Any]:
     """Give an interval as documents and pages have it: None at both ends where there is none."""
     return {"low": interval.low if interval else None, "high": interval.high if interval else None}
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from pytest_agenteval.chat.models import expand_panels, resolve, resolve_all
 from pytest_agenteval.records.plan import OWN_MODEL, Conditions, Model, Plan, PlannedTask, TrialKey, Variant
-from pytest_agenteval.records.record import NOTHING, FrozenMap
+from pytest_agenteval.records.record import NOTHING, FrozenMap, same_fields
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.session.settings import Settings
@@ -149,24 +149,15 @@ def _of_suites() -> Iterator[None]:
         raise UsageMistake(f"`model` of a suite or a task: {mistake}") from None
 
 
+_NAMES_AND_PLACE = (
+    *("suite", "id", "agent", "kind", "bucket", "tags", "split", "label", "repetitions"),
+    *("file", "line", "file_in_root", "row_file"),
+)
+
+
 def name_of_task(task: PlannedTask) -> PlannedTask:
     """Give a task with only its names and place, which is all that reports need once its trials have run."""
-    return PlannedTask(
-        task.suite,
-        task.id,
-        task.agent,
-        task.kind,
-        task.bucket,
-        (),
-        file=task.file,
-        line=task.line,
-        file_in_root=task.file_in_root,
-        row_file=task.row_file,
-        tags=task.tags,
-        split=task.split,
-        label=task.label,
-        repetitions=task.repetitions,
-    )
+    return PlannedTask(graders=(), **same_fields(task, _NAMES_AND_PLACE))
 
 
 class AttemptPlanner:
