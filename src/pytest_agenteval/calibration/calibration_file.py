@@ -10,7 +10,7 @@ from typing import Annotated, Literal, NoReturn, Protocol
 from pytest_agenteval.calibration.labels import LabelledExample, describe_label_sources, read_labels
 from pytest_agenteval.compare.scoring.agreement import METRICS
 from pytest_agenteval.graders.judge.rubric import Rubric, is_question, question_rubric, read_rubric
-from pytest_agenteval.records.record import NOTHING, FrozenValue
+from pytest_agenteval.records.record import NOTHING, FrozenValue, same_fields
 from pytest_agenteval.tasks.documents import ParsedDocument, read_document, short_path
 from pytest_agenteval.tasks.row_tables import read_text
 from pytest_agenteval.tasks.task_spec import (
@@ -161,18 +161,13 @@ def read_calibration(path: Path, root: Path, rubrics: RubricNames) -> Calibratio
     below = folder.relative_to(root) if folder.is_relative_to(root) else Path(folder.name)
     parts = below.parts[1:] if below.parts[:1] == ("evals",) else below.parts
     return CalibrationPlan(
-        id=calibration.id,
+        **same_fields(calibration, ("id", "repeats", "tolerance", "pass_threshold", "seed", "description")),
         file=short_path(path),
         line=document.line_of(("id",)),
         labels=short_path(labels),
         rubric=rubric,
         examples=examples,
         thresholds=tuple(_thresholds(calibration, rubric)),
-        repeats=calibration.repeats,
-        tolerance=calibration.tolerance,
-        pass_threshold=calibration.pass_threshold,
-        seed=calibration.seed,
-        description=calibration.description,
         tags=calibration.tags,
         cassette=str(Path(root, "cassettes", *parts, calibration.id)),
     )

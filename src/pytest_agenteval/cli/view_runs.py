@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from pytest_agenteval.compare.baseline_file import baseline_files, read_baseline
 from pytest_agenteval.processes.files import PresenceLock
+from pytest_agenteval.records.record import same_fields
 from pytest_agenteval.records.transcript import Figure
 from pytest_agenteval.reports.resource_text import wall_cell
 from pytest_agenteval.reports.run_list import ListedRun, listed_run, verdict_text
@@ -249,15 +250,9 @@ def _figures(listed: ListedRun) -> Fields:
         "problems": list(figures.odd),
         "suites": [
             {
-                "suite": suite.suite,
-                "model": suite.model,
-                "variant": suite.variant,
-                "who": cells.who,
-                "score": cells.score,
-                "interval": cells.interval,
-                "averaged": cells.averaged,
-                "planned": suite.planned,
-                "errored": suite.errored,
+                **same_fields(suite, ("suite", "model", "variant")),
+                **same_fields(cells, ("who", "score", "interval", "averaged")),
+                **same_fields(suite, ("planned", "errored")),
                 "cost": cells.cost,
                 "turns": "" if cells.turns == NOT_KNOWN else cells.turns,
                 "verdict": verdict_text(suite.verdict) if suite.verdict else "",

@@ -53,7 +53,7 @@ from pytest_agenteval.processes.captured_output import CapturedOutput, current_o
 from pytest_agenteval.processes.threads import in_daemon_thread
 from pytest_agenteval.records.evidence import CRASH, Answer, Evidence, Outcome, Tree
 from pytest_agenteval.records.limits import Budget, Clock
-from pytest_agenteval.records.plan import OWN_MODEL, Model, Plan, is_same_model
+from pytest_agenteval.records.plan import OWN_MODEL, Model, Plan, is_same_model, task_facts
 from pytest_agenteval.records.prompts import PromptNotSent, sent_digests, unsent_prompts
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool_spec import ToolSpec
@@ -147,7 +147,7 @@ def _regraded_trial(plan: Plan, stored: Trial, graded: GradingResult) -> Trial:
         ending=graded.ending(plan.task.kind),
         score=graded.score,
         grades=graded.grades,
-        **plan.task.facts | {"split": stored.split},
+        **task_facts(plan.task) | {"split": stored.split},
         acted=None if graded.error else has_acted(plan.task, stored.transcript, stored.outcome),
         cause=error.cause,
         message=error.message,
@@ -582,7 +582,7 @@ class _TrialRun:
             transcript=transcript,
             outcome=outcome,
             digests=self.digests,
-            **task.facts,
+            **task_facts(task),
             limit=self.limit,
             cause=error.cause,
             message=error.message,

@@ -251,10 +251,10 @@ class PlannedTask(Record, frozen=True):
     ignored_hosts: tuple[str, ...] = ()
     user: Mapping[str, Any] = NOTHING
 
-    @property
-    def facts(self) -> dict[str, Any]:
-        """What a trial repeats of its task, by the names of the trial's fields."""
-        return same_fields(self, ("kind", "bucket", "tags", "label", "split")) | {"file": self.file_in_root}
+
+def task_facts(task: PlannedTask) -> dict[str, Any]:
+    """Give what a trial repeats of its task, by the names of the trial's fields."""
+    return same_fields(task, ("kind", "bucket", "tags", "label", "split")) | {"file": task.file_in_root}
 
 
 class Conditions(Record, frozen=True):

@@ -9,7 +9,7 @@ from typing import Literal
 
 from pytest_agenteval.records.evidence import Grade, Outcome
 from pytest_agenteval.records.explanation import explain_trial
-from pytest_agenteval.records.plan import Kind, Label, Plan, Split, TrialKey
+from pytest_agenteval.records.plan import Kind, Label, Plan, Split, TrialKey, task_facts
 from pytest_agenteval.records.record import NOTHING, Record, VersionedRecord
 from pytest_agenteval.records.transcript import JUDGE_ASK, USER_ASK, Transcript, Usage
 
@@ -170,7 +170,7 @@ class Trial(VersionedRecord, frozen=True):
             message=error.message,
             traceback=error.traceback,
             started_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
-            **plan.task.facts,
+            **task_facts(plan.task),
         )
 
     @property

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from pytest_agenteval.records.evidence import denied
 from pytest_agenteval.records.plan import trial_name
-from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.records.record import FrozenValue, same_fields
 from pytest_agenteval.reports.tables import markdown_rows
 from pytest_agenteval.store.journal_entry import MOST_CLAIMS, SHORT_CLAIM, JournalEntry
 from pytest_agenteval.store.record_files import shorten
@@ -423,13 +423,7 @@ def cause_json(cause: Cause) -> dict[str, Any]:
     worst = cause.worst
     side = next(at for at, side in enumerate(cause.sides) if any(entry is worst for entry in side))
     return {
-        "words": cause.words,
-        "kind": cause.kind,
-        "grader": cause.grader,
-        "check": cause.check,
-        "reason": cause.reason,
-        "trials": cause.trials,
-        "tasks": cause.tasks,
+        **same_fields(cause, ("words", "kind", "grader", "check", "reason", "trials", "tasks")),
         "sides": list(map(len, cause.sides)),
         "traceback": cause.traceback,
         # Named as the document's trials are, and without a score where they have none.

@@ -18,7 +18,7 @@ from pytest_agenteval.engine.digests import (
 )
 from pytest_agenteval.engine.grading import GradingService, has_acted
 from pytest_agenteval.engine.jobs import TrialJob
-from pytest_agenteval.records.plan import Model, Plan, PlannedTask, TrialKey, Variant
+from pytest_agenteval.records.plan import Model, Plan, PlannedTask, TrialKey, Variant, task_facts
 from pytest_agenteval.records.record import NOTHING, same_fields
 from pytest_agenteval.records.transcript import (
     NO_USAGE,
@@ -94,7 +94,7 @@ class EarlierTrial(NamedTuple):
             key=plan.key,
             attempt=plan.attempt,
             ending=ending,
-            **task.facts,
+            **task_facts(task),
             acted=has_acted(task, trial.transcript, trial.outcome),
             origin=self.origin,
             paid=part_paid(trial.transcript.all_usage, NO_USAGE),
@@ -102,7 +102,8 @@ class EarlierTrial(NamedTuple):
 
     def is_described_as(self, plan: Plan) -> bool:
         """Whether the task still has the kind, bucket, tags, file, label and split that reports show."""
-        return plan.task.facts == same_fields(self.entry, plan.task.facts)
+        today = task_facts(plan.task)
+        return today == same_fields(self.entry, today)
 
     def prompts_read(self) -> Mapping[str, str]:
         """Give the digests of the prompts that the trial is known to have read, by name."""

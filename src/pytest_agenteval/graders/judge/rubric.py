@@ -17,7 +17,7 @@ from msgspec import Meta
 
 from pytest_agenteval.chat.chat import ChatMessage
 from pytest_agenteval.records.prompts import Form, InvalidForm, Prompts, read_templates
-from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.records.record import FrozenValue, same_fields
 from pytest_agenteval.tasks.documents import ParsedDocument, short_path
 from pytest_agenteval.tasks.task_spec import Named, NamedBesideOthers, Spec, check_named, expects
 from pytest_agenteval.tasks.validation import read_spec
@@ -240,18 +240,14 @@ def read_rubric(text: str, where: str = "rubric") -> Rubric:
     if problems or spec is None:
         raise ProblemsFound(sorted(problems, key=lambda problem: problem.line or 0))
     return Rubric(
-        name=spec.name,
+        **same_fields(spec, ("name", "combine", "shows", "output", "candidates")),
         version=str(spec.version),
         # A question may be written over several lines of YAML; the prompt has it on one.
         dimensions=tuple(Dimension(name, " ".join(says.split())) for name, says in spec.dimensions.items()),
         low=spec.scale.low,
         high=spec.scale.high,
-        combine=spec.combine,
-        shows=spec.shows,
-        output=spec.output,
         text=text,
         body=body,
-        candidates=spec.candidates,
     )
 
 
