@@ -20,6 +20,7 @@ from pytest_agenteval.records.transcript import (
 from pytest_agenteval.records.trial import TapeCounts
 from pytest_agenteval.reports.conversation import CallView, MessageView
 from pytest_agenteval.reports.resource_text import turn_cell, turn_time
+from pytest_agenteval.reports.trial_difference import value_text
 from pytest_agenteval.reports.trial_view import ROUTINE_EVENTS, FileChange, GradeView, Hunk, TrialView
 from pytest_agenteval.store.notes import NO_NOTE, Note
 from pytest_agenteval.text.errors import ELAPSED_MORE
@@ -104,11 +105,6 @@ def _first_line(text: str, most: int) -> str:
 def compact_json(value: Any) -> str:
     """Write a JSON value on one line; a text is in quotes, any other object is its ``repr``."""
     return json.dumps(value, ensure_ascii=False, default=repr)
-
-
-def _indented_json(value: Any) -> str:
-    # A text stands as it is, without quotes and escapes.
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, default=repr)
 
 
 def arguments_text(args: Mapping[str, Any], raw_args: str | None, most: int) -> str:
@@ -196,8 +192,8 @@ def call_lines(call: CallView, detail: Detail) -> Iterator[StyledLine]:
     head = f"{INDENT * 2}{one_line(call.tool, MOST_TOOL)}" + (f"  {about}" if about else "")
     yield StyledLine(head, _call_style(call) or "bold")
     args = call.raw_args if call.raw_args is not None else dict(call.args)
-    yield from block_lines(_indented_json(args), detail, INDENT * 3)
-    text = _no_result(call) if call.result is None else _indented_json(call.result)
+    yield from block_lines(value_text(args), detail, INDENT * 3)
+    text = _no_result(call) if call.result is None else value_text(call.result)
     yield StyledLine(f"{INDENT * 2}->", "dim")
     yield from block_lines(call.failure if call.error else text, detail, INDENT * 3)
     if call.reply:
@@ -415,7 +411,7 @@ def trial_lines(view: TrialView, place: TrialPlace, detail: Detail) -> Iterator[
     answer = "" if last_text.strip() == view.answer.strip() else view.answer
     yield from section("answer", block_lines(answer, detail, INDENT))
     if view.state:
-        yield from section("state", block_lines(_indented_json(view.state), detail, INDENT))
+        yield from section("state", block_lines(value_text(view.state), detail, INDENT))
     # Created, then modified, then deleted ones, as the files come.
     counts = [f"{count} {change}" for change, count in Counter(file.change for file in view.files).items()]
     left_out = [f"{view.files_left_out} more"] if view.files_left_out else []
@@ -518,7 +514,7 @@ def _events(view: TrialView, detail: Detail) -> Iterator[StyledLine]:
         line = printable(head + text) if detail.full else head + _first_line(text, detail.width - len(head))
         yield StyledLine(line)
         if detail.full and event.details:
-            yield from block_lines(_indented_json(event.details), detail, INDENT * 6)
+            yield from block_lines(value_text(event.details), detail, INDENT * 6)
     yield from more_line(len(events) - len(visible), "event", INDENT)
 
 
