@@ -123,10 +123,8 @@ def test_a_file_that_cannot_be_written_is_one_line(verb: str, capsys: pytest.Cap
 
 
 def test_no_verb_is_without_a_document_that_is_looked_at() -> None:
-    """A new verb needs ``--json``, a schema, its command in this file, and its row in the docs."""
+    """A new verb needs ``--json``, a schema, and its command in this file."""
     assert {*COMMANDS, *ELSEWHERE} == set(VERBS_WITH_JSON)
-    docs = Path(__file__).parents[2].joinpath("docs", "reference", "data.md").read_text(encoding="utf-8")
-    assert [verb for verb in VERBS_WITH_JSON if f"\n| `{verb}` | " not in docs] == []
     for verb, file in ELSEWHERE.items():
         assert f'valid_document("{verb}", ' in Path(__file__).with_name(file).read_text(encoding="utf-8")
 
