@@ -33,6 +33,8 @@ streamed and so on. Each way has to pass these checks:
 - **Concurrency:** ten tasks run at once, several times each, and are not mixed up.
 - **Limits:** with `limits: {{steps: 4}}`, an endless model is called four times. After a timeout, no more
   requests are sent.
+- **Another model:** a [named model](../guides/compare-models.md) in another format gives the same calls,
+  answers and grades (newest version).
 - **No options:** nothing is sent to another machine, and the message names an option (first way only).
 - `terminal`: a tool's result ends the agent, and no model reads it. Its result is unknown or what the agent
   returned; there is no error.
