@@ -10,8 +10,8 @@ from pathlib import Path
 
 OLDEST_ALLOWED = "2.0.0"
 """What pyproject.toml says; a test looks."""
-VERSIONS = ("1.22.0", "1.30.0", OLDEST_ALLOWED, "newest")
-"""Of the package ``mcp``: before 2.0 its names are others, and environments of old frameworks hold it."""
+VERSIONS = (OLDEST_ALLOWED, "newest")
+"""Of the package ``mcp``."""
 
 NODE_SERVERS = ("@modelcontextprotocol/server-everything@2026.8.31",)
 

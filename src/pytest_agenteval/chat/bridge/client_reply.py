@@ -42,15 +42,15 @@ class ClientReply(NamedTuple):
         return self.reply.usage
 
     @property
-    def read(self) -> int:
+    def input_tokens(self) -> int:
         return self.usage.input_tokens or 0
 
     @property
-    def written(self) -> int:
+    def output_tokens(self) -> int:
         return self.usage.output_tokens or 0
 
     @property
-    def cached(self) -> int:
+    def cached_tokens(self) -> int:
         return self.usage.cached_tokens or 0
 
 
@@ -102,10 +102,10 @@ def _chat_body(written: ClientReply) -> Json:
     finish = "stop" if refusal else reply.finish
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish}
     usage = {
-        "prompt_tokens": written.read,
-        "completion_tokens": written.written,
-        "total_tokens": written.read + written.written,
-        "prompt_tokens_details": {"cached_tokens": written.cached},
+        "prompt_tokens": written.input_tokens,
+        "completion_tokens": written.output_tokens,
+        "total_tokens": written.input_tokens + written.output_tokens,
+        "prompt_tokens_details": {"cached_tokens": written.cached_tokens},
         "completion_tokens_details": {"reasoning_tokens": written.usage.reasoning_tokens or 0},
     }
     head = {"id": f"chatcmpl-{written.id}", "object": "chat.completion", "created": int(time.time())}
@@ -171,11 +171,11 @@ def _responses_body(written: ClientReply) -> Json:
         "tools": [],
         "top_p": None,
         "usage": {
-            "input_tokens": written.read,
-            "input_tokens_details": {"cached_tokens": written.cached},
-            "output_tokens": written.written,
+            "input_tokens": written.input_tokens,
+            "input_tokens_details": {"cached_tokens": written.cached_tokens},
+            "output_tokens": written.output_tokens,
             "output_tokens_details": {"reasoning_tokens": written.usage.reasoning_tokens or 0},
-            "total_tokens": written.read + written.written,
+            "total_tokens": written.input_tokens + written.output_tokens,
         },
     }
 
@@ -220,10 +220,10 @@ def _anthropic_body(written: ClientReply) -> Json:
         "stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal",
     }  # fmt: skip
     usage = {
-        "input_tokens": max(0, written.read - written.cached),
-        "cache_read_input_tokens": written.cached,
+        "input_tokens": max(0, written.input_tokens - written.cached_tokens),
+        "cache_read_input_tokens": written.cached_tokens,
         "cache_creation_input_tokens": 0,
-        "output_tokens": written.written,
+        "output_tokens": written.output_tokens,
     }
     head = {"id": f"msg_{written.id}", "type": "message", "role": "assistant", "model": written.model}
     ended = {"stop_reason": _finish(words, written), "stop_sequence": None}
@@ -277,10 +277,10 @@ def _bedrock_body(written: ClientReply) -> Json:
         "content_filter": "content_filtered",
     }  # fmt: skip
     usage = {
-        "inputTokens": max(0, written.read - written.cached),
-        "outputTokens": written.written,
-        "totalTokens": written.read + written.written,
-        "cacheReadInputTokens": written.cached,
+        "inputTokens": max(0, written.input_tokens - written.cached_tokens),
+        "outputTokens": written.output_tokens,
+        "totalTokens": written.input_tokens + written.output_tokens,
+        "cacheReadInputTokens": written.cached_tokens,
     }
     message = {"role": "assistant", "content": content}
     metrics = {"latencyMs": round((written.reply.seconds or 0) * 1000)}
@@ -327,11 +327,11 @@ def _gemini_body(written: ClientReply) -> Json:
     content = {"role": "model", "parts": parts}
     thought = written.usage.reasoning_tokens or 0
     usage = {
-        "promptTokenCount": written.read,
-        "candidatesTokenCount": max(0, written.written - thought),
+        "promptTokenCount": written.input_tokens,
+        "candidatesTokenCount": max(0, written.output_tokens - thought),
         "thoughtsTokenCount": thought,
-        "cachedContentTokenCount": written.cached,
-        "totalTokenCount": written.read + written.written,
+        "cachedContentTokenCount": written.cached_tokens,
+        "totalTokenCount": written.input_tokens + written.output_tokens,
     }
     candidate = {"content": content, "finishReason": _finish(words, written), "index": 0}
     head = {"modelVersion": written.model, "responseId": written.id}
@@ -362,9 +362,9 @@ def _ollama_body(written: ClientReply) -> Json:
         "done_reason": "length" if reply.finish == "length" else "stop",
         "total_duration": nanoseconds,
         "load_duration": 0,
-        "prompt_eval_count": written.read,
+        "prompt_eval_count": written.input_tokens,
         "prompt_eval_duration": 0,
-        "eval_count": written.written,
+        "eval_count": written.output_tokens,
         "eval_duration": nanoseconds,
     }
 
