@@ -298,6 +298,24 @@ def test_an_agent_handles_failures_as_with_a_model_of_its_own(
     assert (trials["embedding"].cause, trials["embedding"].usage.asks) == ("not_allowed", 0)
 
 
+def test_a_failure_is_replayed_as_it_was(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent that shortens its prompt does so again; a refusal of another kind breaks the trial."""
+    _write(pytester, "shortening")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-loopback")
+    with ModelServer(_Slow().reply) as server:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.anthropic_base)
+        for mode in ("once", "none"):
+            run(pytester, "evals", CLAUDE, f"--agent-record-chat={mode}").assert_outcomes(passed=1)
+            usage = latest_trials(pytester.path)["shortening"].usage
+            assert (usage.asks, usage.attempts, len(server.requests)) == (1, 2, 2)
+    with ModelServer([ReplyPlan(status=400, text="unknown field")]) as server:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.anthropic_base)
+        run(pytester, "evals", CLAUDE).assert_outcomes(errors=1)
+    trial = latest_trials(pytester.path)["shortening"]
+    assert (trial.cause, trial.usage.attempts) == ("provider", 2)
+    assert "unknown field" in trial.message
+
+
 def test_a_provider_that_stays_down_breaks_the_trial(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

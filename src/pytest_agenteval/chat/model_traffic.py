@@ -261,7 +261,8 @@ class ModelTraffic:
         exchange = self._under_way.pop(id(request), None)
         if exchange is None:
             return
-        passing = _is_passing(response)
+        # An agent can do something about these. Any other refusal may be one of what another client wrote.
+        passing = getattr(down.__cause__, "cause", "") not in ("context_length", "content_policy")
         self._fail(exchange, str(down), passing=passing)
         if passing:
             self._keep_failure(exchange, request, response)
@@ -529,17 +530,18 @@ class ModelTraffic:
             if exchange.started >= self._failed_at:  # else it counts with those that failed meanwhile
                 self._failed_in_a_row, self._failed_at = self._failed_in_a_row + 1, ended
             # Only ten in a row: else an agent could ask for ever.
-            if forgiven and self._failed_in_a_row <= 10:
-                exchange.span.kind = "uncharged"
-            elif exchange.span.kind == "waiting":
+            is_bridged = exchange.span.kind == "waiting"
+            if not forgiven or self._failed_in_a_row > 10:
                 exchange.span.kind = "charged"
+            elif not is_bridged:
+                exchange.span.kind = "uncharged"
             exchange.span.end()
             place = _place(exchange.request)
             # The chat of a model that answers in place of another counts its attempts itself.
-            if self._bridge is None:
-                self._recorder.add_usage(Usage(attempts=1))
-            else:
+            if is_bridged and self._bridge is not None:
                 place = f"{self._bridge.name} in place of {place}"
+            else:
+                self._recorder.add_usage(Usage(attempts=1))
             down = ProviderDown(f"{place}: {why}")
             failed = _Outcome(exchange.ask, exchange.started, ended, down, given_up=not forgiven)
             if not passing:  # the provider has answered this conversation

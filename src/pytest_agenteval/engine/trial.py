@@ -37,6 +37,7 @@ from pytest_agenteval.engine.trial_resources import (
     InterceptedRequests,
     TrialJudge,
     TrialJudges,
+    answers_requests,
     cassette_files,
     chat_cassette_file,
     judge_role,
@@ -355,7 +356,8 @@ class _TrialRun:
                 raise
             error = error_details(raised)
             # A client in the agent's code may require a key, though nothing would be sent.
-            plays = self.plan.conditions.record_chat in ("none", "off") and not self.plan.live
+            plays = self.plan.conditions.record_chat in ("none", "off") and not self.plan.asks_own_models
+            plays = plays or answers_requests(self.plan, self.context)
             hint = key_hint(error.message) if plays and error.cause == "crash" else ""
             self.error = replace(error, message=f"{error.message}\n  hint: {hint}") if hint else error
         self.seconds, charged = self.budget.time.readings()

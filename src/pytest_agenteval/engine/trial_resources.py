@@ -188,14 +188,15 @@ def _model_bridge(
     plan: Plan, context: WorkerContext, budget: Budget, recorder: Recorder, loop: asyncio.AbstractEventLoop
 ) -> ModelBridge | None:
     """Return what has the run's model answer the agent's own requests; None where it does not."""
-    if not _answers_requests(plan, context):
+    if not answers_requests(plan, context):
         return None
     from pytest_agenteval.chat.bridge.model_bridge import ModelBridge
 
     return ModelBridge(live_chat(plan.model, plan, context, budget, recorder), plan.model, loop)
 
 
-def _answers_requests(plan: Plan, context: WorkerContext) -> bool:
+def answers_requests(plan: Plan, context: WorkerContext) -> bool:
+    """Whether the run's model answers what the agent's own client sends."""
     names_model = not plan.model.offline and plan.model.id != OWN_MODEL
     return names_model and is_bridged(plan.task.form, context.registry.agent_factory(plan.task.agent))
 
@@ -207,7 +208,7 @@ async def load_bridge(plan: Plan, context: WorkerContext, recorder: Recorder) ->
     import may be seen half imported.
     """
     is_http = provider_of(plan.model.id) not in ("hf", "vllm")
-    if is_http and plan.conditions.record_chat != "none" and _answers_requests(plan, context):
+    if is_http and plan.conditions.record_chat != "none" and answers_requests(plan, context):
         chat = _provider_chat(plan.model, context, recorder, "")
         await chat.prepare([{"role": "user", "content": "."}])
 

@@ -254,12 +254,12 @@ _KEY_IN_WORDS = re.compile(r"api[_ ]?key|auth_token|credentials", re.IGNORECASE)
 
 def key_hint(text: str) -> str:
     """Say what to do where a client raised because it found no key; empty for other errors."""
-    # A replay sends nothing, but clients look for their keys when they are made.
+    # Where requests are replayed, or answered by another model, clients look for their keys all the same.
     named = _KEY.search(text)
     if named is None and not _KEY_IN_WORDS.search(text):
         return ""
     variable = named[0] if named else "OPENAI_API_KEY"
-    return f"a replay sends no key, so any text will do: {variable}=none"
+    return f"this key is not sent, so any text will do: {variable}=none"
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -15,9 +16,10 @@ from pytest_agenteval.cassettes.wire.reader import FORMATS, read_reply, read_req
 from pytest_agenteval.cassettes.wire.traffic import Json
 from pytest_agenteval.chat.bridge.client_ask import ClientAsk, NotExpressible
 from pytest_agenteval.chat.bridge.client_reply import ClientReply, write_client_reply
-from pytest_agenteval.chat.bridge.model_bridge import read_client_request
+from pytest_agenteval.chat.bridge.model_bridge import ModelBridge, read_client_request
 from pytest_agenteval.chat.bridge.openai_requests import namespaced_tools
 from pytest_agenteval.chat.chat import Reply
+from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.transcript import ToolCall, Usage
 from tests.cassettes.wire.exchanges import exchanges
 
@@ -274,6 +276,23 @@ def test_a_refusal_has_its_own_place(format: str, streamed: bool) -> None:
         assert f'"{kind}":"No."' in str(response.body) or kind == "text"
         seen = read_reply(format, Request("POST", URIS[format], '{"model": "m", "messages": []}'), response)
         assert (seen.message["content"], seen.finish) == ("No.", finish)
+
+
+def test_a_timeout_of_the_chat_ends_the_wait() -> None:
+    """It is of the class that says that nothing has come yet."""
+
+    class TimingOut:
+        async def ask(self, messages: Any, **_: Any) -> Reply:
+            raise TimeoutError("too late")
+
+    request = Request("POST", URIS["openai.chat"], json.dumps({"model": "m", "messages": USER}))
+
+    async def answer() -> None:
+        bridge = ModelBridge(TimingOut(), Model("m", "openai/m"), asyncio.get_running_loop())
+        await asyncio.to_thread(bridge.answer, request, read_request("openai.chat", request), {})
+
+    with pytest.raises(TimeoutError, match="too late"):
+        asyncio.run(asyncio.wait_for(answer(), 20))
 
 
 def test_a_setting_without_a_counterpart_is_noted() -> None:

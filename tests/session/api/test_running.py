@@ -313,7 +313,7 @@ def test_a_client_without_a_key_is_helped_in_a_replay(recorded: str) -> None:
     """Clients look for keys when they are made: the exception says that any text will do."""
     with pytest.raises(ValueError, match="set ACME_API_KEY") as raised, record("shop/refund"):
         raise ValueError("no credentials: set ACME_API_KEY")
-    assert raised.value.__notes__ == ["hint: a replay sends no key, so any text will do: ACME_API_KEY=none"]
+    assert raised.value.__notes__ == ["hint: this key is not sent, so any text will do: ACME_API_KEY=none"]
 
 
 def _swallow(address: str) -> None:

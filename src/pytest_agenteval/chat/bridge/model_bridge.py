@@ -66,9 +66,9 @@ def read_client_request(format: str, body: Json, earlier: Earlier = Earlier()) -
     """Read the body of a client's request; raises NotExpressible."""
     try:
         return _READERS[format](body, earlier)
-    except _STUMBLES as odd:
-        text = f"a request that is not as {format} has it cannot be passed to another model: {odd!r}"
-        raise NotExpressible(text) from odd
+    except _STUMBLES as raised:
+        text = f"a request that is not as {format} has it cannot be passed to another model: {raised!r}"
+        raise NotExpressible(text) from raised
 
 
 def status_of(down: BaseException) -> int:
@@ -224,10 +224,11 @@ class ModelBridge:
                 try:
                     return future.result(LOOK_S)
                 except TimeoutError:
-                    # One of the chat's own is another class, and final.
-                    if future.done() or not client_has_left():
-                        continue
-                    future.cancel()
+                    # It may be the chat's own, or the reply may just have come.
+                    if future.done():
+                        return future.result()
+                    if client_has_left():
+                        future.cancel()
         except CancelledError:
             return None
         finally:
